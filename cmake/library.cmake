@@ -1,0 +1,25 @@
+# libthalweg: every source under thalweg/ but the command line and the op samples, which belong to the tests.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+
+file(GLOB_RECURSE THALWEG_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/thalweg/*.cpp)
+list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/thalweg/cli/|/samples\\.cpp$")
+if(THALWEG_ONEDNN)
+  list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/backend/cpu/no_onednn/")
+  find_package(dnnl 3 CONFIG REQUIRED PATHS ${THALWEG_DEPS}/onednn NO_DEFAULT_PATH)
+else()
+  list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/backend/cpu/onednn/")
+endif()
+
+add_library(thalweg SHARED ${THALWEG_SOURCES})
+add_library(thalweg::thalweg ALIAS thalweg)
+target_include_directories(thalweg PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
+target_compile_features(thalweg PUBLIC cxx_std_20)
+target_compile_definitions(thalweg PRIVATE THALWEG_VERSION="${PROJECT_VERSION}")
+target_link_libraries(thalweg PRIVATE $<BUILD_INTERFACE:thalweg_options> PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
+if(THALWEG_ONEDNN)
+  target_link_libraries(thalweg PRIVATE DNNL::dnnl)
+endif()
+set_target_properties(thalweg PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
+                                         BUILD_RPATH ${THALWEG_DEPS}/onednn/lib INSTALL_RPATH "$ORIGIN")
