@@ -1,0 +1,203 @@
+#include "thalweg/core/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "thalweg/core/check.h"
+
+namespace thalweg {
+
+ThreadPool::~ThreadPool() = default;
+
+namespace {
+
+thread_local bool inside_task = false;
+
+int available_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+inline void relax() { __builtin_ia32_pause(); }
+
+// One job at a time. A worker that finds none spins for a few microseconds (a fork-join then costs 0.2 us instead of
+// 7-85 us for a wake-up), then sleeps on the condition variable.
+class OwnPool final : public ThreadPool {
+ public:
+  explicit OwnPool(int threads) {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  }
+
+  ~OwnPool() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    for (auto& worker : workers_) worker.join();
+  }
+
+  int threads() const override { return static_cast<int>(workers_.size()) + 1; }
+
+  void run(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) override {
+    std::lock_guard one_job(caller_);
+    {
+      std::lock_guard lock(mutex_);
+      body_ = &body;
+      tasks_ = tasks;
+      next_.store(0, std::memory_order_relaxed);
+      busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    if (sleeping_.load(std::memory_order_acquire) > 0) wake_.notify_all();
+    take_tasks();
+    while (busy_.load(std::memory_order_acquire) > 0) relax();
+  }
+
+ private:
+  static constexpr int kSpins = 4000;  // about 50 us of pauses on Zen 4
+
+  void take_tasks() {
+    for (std::int64_t i = next_.fetch_add(1, std::memory_order_relaxed); i < tasks_;
+         i = next_.fetch_add(1, std::memory_order_relaxed))
+      (*body_)(i);
+  }
+
+  void work() {
+    std::uint64_t seen = 0;
+    for (;;) {
+      seen = wait_for_job(seen);
+      if (stopping_) return;
+      take_tasks();
+      busy_.fetch_sub(1, std::memory_order_acq_rel);
+    }
+  }
+
+  std::uint64_t wait_for_job(std::uint64_t seen) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (auto now = generation_.load(std::memory_order_acquire); now != seen) return now;
+      relax();
+    }
+    std::unique_lock lock(mutex_);
+    sleeping_.fetch_add(1, std::memory_order_acq_rel);
+    wake_.wait(lock, [&] { return generation_.load(std::memory_order_acquire) != seen; });
+    sleeping_.fetch_sub(1, std::memory_order_acq_rel);
+    return generation_.load(std::memory_order_acquire);
+  }
+
+  std::vector<std::thread> workers_;
+  std::mutex caller_, mutex_;
+  std::condition_variable wake_;
+  std::atomic<std::uint64_t> generation_{0};
+  std::atomic<int> sleeping_{0}, busy_{0};
+  std::atomic<std::int64_t> next_{0};
+  std::int64_t tasks_ = 0;
+  FunctionRef<void(std::int64_t)>* body_ = nullptr;
+  std::atomic<bool> stopping_{false};
+};
+
+struct Current {
+  std::mutex mutex;
+  std::shared_ptr<ThreadPool> pool;
+};
+
+Current& current() {
+  static Current* state = new Current;  // outlives static destructors of the host program
+  return *state;
+}
+
+std::shared_ptr<ThreadPool> current_pool() {
+  auto& state = current();
+  std::lock_guard lock(state.mutex);
+  if (!state.pool) state.pool = make_thread_pool(available_cores());
+  return state.pool;
+}
+
+// Keeps the error of the lowest task that failed, so that messages repeat from run to run.
+class FirstError {
+ public:
+  bool raised() const { return raised_.load(std::memory_order_relaxed); }
+  void keep(std::int64_t task) {
+    std::lock_guard lock(mutex_);
+    if (!error_ || task < task_) error_ = std::current_exception(), task_ = task;
+    raised_.store(true, std::memory_order_relaxed);
+  }
+  void rethrow() {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> raised_{false};
+  std::exception_ptr error_;
+  std::int64_t task_ = 0;
+};
+
+class InsideTask {
+ public:
+  InsideTask() : before_(std::exchange(inside_task, true)) {}
+  ~InsideTask() { inside_task = before_; }
+
+ private:
+  bool before_;
+};
+
+}  // namespace
+
+std::unique_ptr<ThreadPool> make_thread_pool(int threads) {
+  TW_CHECK_USER(threads >= 1 && threads <= 4096, "make_thread_pool", "pass the number of cores to use",
+                "threads must be 1 to 4096, got {}", threads);
+  return std::make_unique<OwnPool>(threads);
+}
+
+void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) {
+  if (tasks <= 1 || inside_task) {
+    for (std::int64_t i = 0; i < tasks; ++i) body(i);
+    return;
+  }
+  auto pool = current_pool();
+  FirstError error;
+  auto guarded = [&](std::int64_t i) {
+    if (error.raised()) return;
+    InsideTask mark;
+    try {
+      body(i);
+    } catch (...) {
+      error.keep(i);
+    }
+  };
+  pool->run(tasks, guarded);
+  error.rethrow();
+}
+
+void parallel_ranges(std::int64_t size, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  const std::int64_t tasks = (size + grain - 1) / grain;
+  parallel_for(tasks, [&](std::int64_t i) { body(i * grain, std::min(size, (i + 1) * grain)); });
+}
+
+namespace config {
+
+void set_threads(int threads) {
+  auto pool = make_thread_pool(threads == 0 ? available_cores() : threads);
+  std::lock_guard lock(current().mutex);
+  current().pool = std::move(pool);
+}
+
+void set_thread_pool(std::shared_ptr<ThreadPool> pool) {
+  std::lock_guard lock(current().mutex);
+  current().pool = std::move(pool);
+}
+
+int threads() { return current_pool()->threads(); }
+
+}  // namespace config
+}  // namespace thalweg
