@@ -4,13 +4,40 @@
 //   TW_CHECK_USER(ok, "matmul", "use {.transpose_b = true}", "inner sizes differ: a {} has {}, b {} has {}", …);
 #include <fmt/core.h>
 
+#include "thalweg/core/dtype.h"
 #include "thalweg/core/error.h"
+#include "thalweg/core/shape.h"
 
 namespace thalweg {
 
 [[noreturn]] void throw_error(ErrorCode code, const char* op, const std::string& message, const std::string& hint);
 
 }  // namespace thalweg
+
+// Shapes, integer lists and dtypes print themselves in messages.
+template <>
+struct fmt::formatter<thalweg::Shape> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const thalweg::Shape& shape, Context& context) const {
+    return fmt::formatter<std::string>::format(shape.to_string(), context);
+  }
+};
+
+template <>
+struct fmt::formatter<thalweg::Ints> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const thalweg::Ints& values, Context& context) const {
+    return fmt::formatter<std::string>::format(thalweg::to_string(values), context);
+  }
+};
+
+template <>
+struct fmt::formatter<thalweg::DType> : fmt::formatter<const char*> {
+  template <class Context>
+  auto format(thalweg::DType dtype, Context& context) const {
+    return fmt::formatter<const char*>::format(thalweg::name_of(dtype), context);
+  }
+};
 
 #define TW_FAIL(code, op, hint, ...) ::thalweg::throw_error(::thalweg::ErrorCode::code, op, fmt::format(__VA_ARGS__), hint)
 

@@ -1,0 +1,178 @@
+#include "thalweg/core/block_cache.h"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace thalweg::memory {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool caching = false;  // so that the sanitizer sees every use after free
+#else
+constexpr bool caching = true;
+#endif
+
+constexpr std::int64_t small_limit = 64 * 1024;             // larger blocks are mapped
+constexpr std::int64_t thread_cache_limit = 2 * 1024 * 1024;
+constexpr std::int64_t large_cache_limit = 256 * 1024 * 1024;
+constexpr int small_classes = 64 + 4 * 4;
+
+std::atomic<std::int64_t> cached{0};
+
+// Up to 4 KiB one class per 64 bytes; above, four classes per doubling.
+int class_of(std::int64_t bytes) {
+  if (bytes <= 4096) return static_cast<int>((bytes + 63) / 64) - 1;
+  const int log = 63 - std::countl_zero(static_cast<std::uint64_t>(bytes - 1));
+  const int quarter = static_cast<int>(((bytes - 1) >> (log - 2)) & 3);
+  return 64 + (log - 12) * 4 + quarter;
+}
+
+std::int64_t bytes_of(int index) {
+  if (index < 64) return (index + 1) * 64;
+  const int log = 12 + (index - 64) / 4, quarter = (index - 64) % 4;
+  return (std::int64_t{4 + quarter + 1}) << (log - 2);
+}
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+
+// Trivially destructible, so that it can be used while other thread-locals and statics are being destroyed.
+struct ThreadCache {
+  std::array<FreeBlock*, small_classes> lists;
+  std::int64_t bytes;
+  bool closed;
+};
+thread_local ThreadCache thread_cache;
+
+void drop_thread_cache() {
+  for (int index = 0; index < small_classes; ++index) {
+    auto& list = thread_cache.lists[static_cast<std::size_t>(index)];
+    while (list) std::free(std::exchange(list, list->next));
+  }
+  cached.fetch_sub(std::exchange(thread_cache.bytes, 0), std::memory_order_relaxed);
+}
+
+struct ThreadCacheCloser {
+  ~ThreadCacheCloser() {
+    drop_thread_cache();
+    thread_cache.closed = true;
+  }
+};
+thread_local ThreadCacheCloser closer;
+
+void* take_small(std::int64_t bytes) {
+  const int index = class_of(bytes);
+  auto& list = thread_cache.lists[static_cast<std::size_t>(index)];
+  const std::int64_t size = bytes_of(index);
+  if (!list) return std::aligned_alloc(64, static_cast<std::size_t>(size));
+  thread_cache.bytes -= size;
+  cached.fetch_sub(size, std::memory_order_relaxed);
+  return std::exchange(list, list->next);
+}
+
+void give_small(void* block, std::int64_t bytes) {
+  const int index = class_of(bytes);
+  const std::int64_t size = bytes_of(index);
+  if (!caching || thread_cache.closed || thread_cache.bytes + size > thread_cache_limit) return std::free(block);
+  (void)&closer;  // makes the thread's closer, which empties the lists when the thread ends
+  auto& list = thread_cache.lists[static_cast<std::size_t>(index)];
+  list = new (block) FreeBlock{list};
+  thread_cache.bytes += size;
+  cached.fetch_add(size, std::memory_order_relaxed);
+}
+
+// Large blocks: mapped pages of a class size (eight classes per doubling, so at most an eighth is unused).
+struct LargeCache {
+  std::mutex mutex;
+  std::map<std::int64_t, std::vector<void*>> blocks;
+  std::int64_t bytes = 0;
+};
+
+LargeCache& large_cache() {
+  static auto* cache = new LargeCache;
+  return *cache;
+}
+
+std::int64_t mapped_size(std::int64_t bytes) {
+  const int log = 63 - std::countl_zero(static_cast<std::uint64_t>(bytes - 1));
+  const std::int64_t step = std::max<std::int64_t>(4096, std::int64_t{1} << (log - 3));
+  return (bytes + step - 1) / step * step;
+}
+
+void* take_large(std::int64_t bytes) {
+  const std::int64_t size = mapped_size(bytes);
+  if (size < bytes) return nullptr;
+  {
+    auto& cache = large_cache();
+    std::lock_guard lock(cache.mutex);
+    if (auto found = cache.blocks.find(size); found != cache.blocks.end() && !found->second.empty()) {
+      void* block = found->second.back();
+      found->second.pop_back();
+      cache.bytes -= size;
+      cached.fetch_sub(size, std::memory_order_relaxed);
+      return block;
+    }
+  }
+  void* block = mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return block == MAP_FAILED ? nullptr : block;
+}
+
+void drop_large(LargeCache& cache, std::int64_t until) {
+  for (auto it = cache.blocks.rbegin(); it != cache.blocks.rend() && cache.bytes > until; ++it)
+    while (!it->second.empty() && cache.bytes > until) {
+      munmap(it->second.back(), static_cast<std::size_t>(it->first));
+      it->second.pop_back();
+      cache.bytes -= it->first;
+      cached.fetch_sub(it->first, std::memory_order_relaxed);
+    }
+}
+
+void give_large(void* block, std::int64_t bytes) {
+  const std::int64_t size = mapped_size(bytes);
+  if (!caching || size > large_cache_limit) {
+    munmap(block, static_cast<std::size_t>(size));
+    return;
+  }
+  auto& cache = large_cache();
+  std::lock_guard lock(cache.mutex);
+  drop_large(cache, large_cache_limit - size);
+  cache.blocks[size].push_back(block);
+  cache.bytes += size;
+  cached.fetch_add(size, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void* take_block(std::int64_t bytes) { return bytes <= small_limit ? take_small(bytes) : take_large(bytes); }
+
+void give_block(void* block, std::int64_t bytes) {
+  bytes <= small_limit ? give_small(block, bytes) : give_large(block, bytes);
+}
+
+std::int64_t cached_bytes() { return cached.load(std::memory_order_relaxed); }
+
+void drop_cached() {
+  drop_thread_cache();
+  auto& cache = large_cache();
+  std::lock_guard lock(cache.mutex);
+  drop_large(cache, 0);
+}
+
+void* take_object(std::int64_t bytes) {
+  if (void* object = take_small(bytes)) return object;
+  throw std::bad_alloc();
+}
+
+void give_object(void* object, std::int64_t bytes) { give_small(object, bytes); }
+
+}  // namespace thalweg::memory

@@ -1,0 +1,83 @@
+#include "thalweg/core/dispatch.h"
+
+#include "thalweg/core/check.h"
+
+namespace thalweg {
+namespace {
+
+thread_local Recorders active;
+thread_local std::int64_t op_count = 0;
+
+using SpecPointers = SmallVector<const Spec*, 4>;
+
+SpecPointers specs_of(const OpInfo& info, std::span<const Tensor> inputs) {
+  SpecPointers specs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    TW_CHECK_USER(inputs[i].defined(), info.name, "an unconnected gradient is undefined: ask .defined() first",
+                  "expected a tensor as input {}, got an undefined one", i);
+    specs.push_back(&inputs[i].spec());
+  }
+  return specs;
+}
+
+using ArrayList = SmallVector<Array, 4>;
+
+ArrayList arrays_of(std::span<const Tensor> tensors) {
+  ArrayList arrays;
+  for (const auto& tensor : tensors) arrays.push_back({mutable_data(tensor), &tensor.spec()});
+  return arrays;
+}
+
+void compute(const OpInfo& info, const void* op, std::span<const Tensor> inputs, Inputs in, const Tensors& outputs) {
+  const std::int64_t scratch_bytes = info.workspace ? info.workspace(op, in) : 0;
+  Ref<Buffer> scratch;
+  if (scratch_bytes > 0) scratch = Buffer::allocate(scratch_bytes, info.owner);
+  const auto from = arrays_of(inputs), to = arrays_of(outputs);
+  info.run(op, {from.data(), from.size()}, {to.data(), to.size()},
+           scratch ? static_cast<std::byte*>(scratch->data()) : nullptr);
+}
+
+}  // namespace
+
+Recorders& recorders() { return active; }
+
+std::int64_t executed_ops() { return op_count; }
+
+PauseRecording::PauseRecording() { std::swap(saved_, active); }
+PauseRecording::~PauseRecording() { std::swap(saved_, active); }
+
+Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs) {
+  const auto pointers = specs_of(info, inputs);
+  const Inputs in({pointers.data(), pointers.size()});
+  const Specs specs = info.infer(op, in);
+  for (auto* recorder : active) recorder->check(info, inputs);
+  ++op_count;
+  Tensors outputs;
+  if (const std::int64_t offset = info.alias ? info.alias(op, in) : -1; offset >= 0) {
+    outputs.push_back(view_of(inputs[0], specs[0], offset));
+  } else {
+    for (const auto& spec : specs) outputs.push_back(allocate_tensor(spec, info.owner));
+    compute(info, op, inputs, in, outputs);
+  }
+  for (auto* recorder : active) recorder->record({info, op, inputs, {outputs.data(), outputs.size()}});
+  return outputs;
+}
+
+Kept::Kept(const char* op, std::span<const Tensor> inputs, std::span<const Tensor> outputs, const Keeps& keeps) : op_(op) {
+  const auto take = [](std::span<const Tensor> from, Positions which, Tensors& tensors, Specs& specs) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      tensors.push_back(which[i] ? from[i] : Tensor());
+      specs.push_back(from[i].spec());
+    }
+  };
+  take(inputs, keeps.inputs, inputs_, input_specs_);
+  take(outputs, keeps.outputs, outputs_, output_specs_);
+}
+
+Tensor Kept::get(const Tensors& list, int i, const char* what) const {
+  const auto& tensor = list[static_cast<std::size_t>(i)];
+  TW_CHECK_INTERNAL(tensor.defined(), op_, "the gradient rule reads {} {}, which its record does not keep", what, i);
+  return tensor;
+}
+
+}  // namespace thalweg

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "thalweg/core/op.h"
+#include "thalweg/core/variable.h"
+
+namespace thalweg {
+
+struct OpCall {
+  const OpInfo& info;
+  const void* op;
+  std::span<const Tensor> inputs, outputs;
+};
+
+// Someone who watches what this thread computes: a tape.
+class Recorder {
+ public:
+  virtual void check(const OpInfo& info, std::span<const Tensor> inputs) = 0;  // before the op runs; may refuse it
+  virtual void record(const OpCall& call) = 0;                                 // after it ran
+  virtual void read(const Variable& variable, const Tensor& value) = 0;
+
+ protected:
+  ~Recorder() = default;
+};
+
+// The recorders of this thread, outermost first.
+using Recorders = SmallVector<Recorder*, 4>;
+Recorders& recorders();
+
+// Nothing inside its life is shown to the recorders of this thread.
+class PauseRecording {
+ public:
+  PauseRecording();
+  ~PauseRecording();
+  PauseRecording(const PauseRecording&) = delete;
+
+ private:
+  Recorders saved_;
+};
+
+// Ops run on this thread since it began; examples and tests count with it.
+TW_API std::int64_t executed_ops();
+
+}  // namespace thalweg

@@ -1,0 +1,166 @@
+#include "thalweg/core/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "thalweg/core/block_cache.h"
+#include "thalweg/core/check.h"
+#include "thalweg/core/variable.h"
+
+namespace thalweg {
+namespace memory {
+namespace {
+
+constexpr int max_owners = 1024;
+
+struct Counters {
+  std::atomic<std::int64_t> in_use{0}, peak{0}, limit{0}, allocations{0};
+  std::array<std::atomic<std::int64_t>, max_owners> by_owner{};
+  std::mutex names_mutex;
+  std::array<const char*, max_owners> names{"tensor", "variable"};
+  int owners = 2;
+};
+
+Counters& counters() {
+  static auto* state = new Counters;
+  return *state;
+}
+
+void raise_peak(Counters& count, std::int64_t now) {
+  auto peak = count.peak.load(std::memory_order_relaxed);
+  while (now > peak && !count.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {}
+}
+
+std::vector<MemoryInfo::Share> shares() {
+  auto& count = counters();
+  std::vector<MemoryInfo::Share> result;
+  std::lock_guard lock(count.names_mutex);
+  for (int i = 0; i < count.owners; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    if (auto bytes = count.by_owner[index].load(std::memory_order_relaxed)) result.push_back({count.names[index], bytes});
+  }
+  std::stable_sort(result.begin(), result.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
+  return result;
+}
+
+std::string list_shares(const std::vector<MemoryInfo::Share>& list, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, list.size()); ++i)
+    text += fmt::format("{}{} {}", i ? ", " : "", list[i].name, format_bytes(list[i].bytes));
+  if (list.size() > most) text += fmt::format(" and {} more", list.size() - most);
+  return text.empty() ? "none" : text;
+}
+
+[[noreturn]] void out_of_memory(std::int64_t bytes, Owner by, bool limited) {
+  auto& count = counters();
+  const auto limit = count.limit.load();
+  const char* name = count.names[by];
+  TW_FAIL(resource_exhausted, name,
+          limited ? "use a smaller batch, free tensors or a persistent tape, or raise config::memory_limit"
+                  : "use a smaller batch or set config::memory_limit below the machine's memory",
+          "out of memory on cpu:0: requested {}, in use {}, {}; by op: {}; largest variables: {}", format_bytes(bytes),
+          format_bytes(count.in_use.load()), limited ? "limit " + format_bytes(limit) : "the system refused",
+          list_shares(shares(), 5), list_shares(live_variables(), 5));
+}
+
+void count_in(std::int64_t bytes, Owner by) {
+  auto& count = counters();
+  const auto limit = count.limit.load(std::memory_order_relaxed);
+  const auto now = count.in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (limit > 0 && now > limit) [[unlikely]] {
+    count.in_use.fetch_sub(bytes, std::memory_order_relaxed);
+    out_of_memory(bytes, by, true);
+  }
+  raise_peak(count, now);
+  count.by_owner[by].fetch_add(bytes, std::memory_order_relaxed);
+  count.allocations.fetch_add(1, std::memory_order_relaxed);
+}
+
+void count_out(std::int64_t bytes, Owner by) {
+  auto& count = counters();
+  count.in_use.fetch_sub(bytes, std::memory_order_relaxed);
+  count.by_owner[by].fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Owner owner(const char* name) {
+  auto& count = counters();
+  std::lock_guard lock(count.names_mutex);
+  for (int i = 0; i < count.owners; ++i)
+    if (std::strcmp(count.names[static_cast<std::size_t>(i)], name) == 0) return static_cast<Owner>(i);
+  TW_CHECK_INTERNAL(count.owners < max_owners, name, "more than {} owners of memory", max_owners);
+  count.names[static_cast<std::size_t>(count.owners)] = name;
+  return static_cast<Owner>(count.owners++);
+}
+
+}  // namespace memory
+
+Ref<Buffer> Buffer::allocate(std::int64_t bytes, memory::Owner owner) {
+  const std::int64_t size = std::max<std::int64_t>(memory::rounded(bytes), memory::alignment);
+  memory::count_in(size, owner);
+  void* data = memory::take_block(size);
+  if (!data) [[unlikely]] {
+    memory::drop_cached();
+    data = memory::take_block(size);
+    if (!data) {
+      memory::count_out(size, owner);
+      memory::out_of_memory(size, owner, false);
+    }
+  }
+  return Ref<Buffer>(new Buffer(data, size, owner, nullptr));
+}
+
+Ref<Buffer> Buffer::wrap(void* data, std::int64_t bytes, std::shared_ptr<const void> keep) {
+  return Ref<Buffer>(new Buffer(data, bytes, memory::by_user, std::move(keep)));
+}
+
+Buffer::~Buffer() {
+  if (keep_) return;
+  memory::count_out(bytes_, owner_);
+  memory::give_block(data_, bytes_);
+}
+
+void Buffer::set_owner(memory::Owner owner) {
+  if (keep_ || owner == owner_) return;
+  auto& count = memory::counters();
+  count.by_owner[owner_].fetch_sub(bytes_, std::memory_order_relaxed);
+  count.by_owner[owner].fetch_add(bytes_, std::memory_order_relaxed);
+  owner_ = owner;
+}
+
+void* Buffer::operator new(std::size_t size) { return memory::take_object(static_cast<std::int64_t>(size)); }
+void Buffer::operator delete(void* object, std::size_t size) {
+  memory::give_object(object, static_cast<std::int64_t>(size));
+}
+
+namespace config {
+
+void memory_limit(Device, std::int64_t bytes) {
+  TW_CHECK_USER(bytes >= 0, "memory_limit", "pass bytes, for example tw::GiB(2), or 0 for no limit",
+                "the limit must not be negative, got {}", bytes);
+  memory::counters().limit.store(bytes);
+}
+
+MemoryInfo memory_info(Device) {
+  auto& count = memory::counters();
+  return {.in_use = count.in_use.load(),
+          .peak = count.peak.load(),
+          .limit = count.limit.load(),
+          .cached = memory::cached_bytes(),
+          .allocations = count.allocations.load(),
+          .owners = memory::shares()};
+}
+
+void reset_peak_memory(Device) {
+  auto& count = memory::counters();
+  count.peak.store(count.in_use.load());
+}
+
+void trim(Device) { memory::drop_cached(); }
+
+}  // namespace config
+}  // namespace thalweg

@@ -1,0 +1,181 @@
+#pragma once
+
+// What an op is to the rest of the engine. An op is an aggregate of attributes (struct Matmul { bool transpose_a; … })
+// with free functions over it; TW_DEFINE_OP gathers them into one OpInfo:
+//   Specs infer(const Matmul&, Inputs)                                the only shape and dtype rule; raises user errors
+//   void run(const Matmul&, Arrays in, Arrays out)                    the CPU kernel, or with workspace:
+//   void run(const Matmul&, Arrays in, Arrays out, std::byte* scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
+//   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte offset, or -1
+//   Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
+//   Gradients gradient(const Matmul&, const Kept&, const Tensors& dy, Needs)   one entry per input, in public ops
+//   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle and default gradient
+//   bool differentiable(const Matmul&)                                returning false: explicitly not differentiable
+#include <concepts>
+#include <memory>
+#include <span>
+
+#include "thalweg/core/gradient.h"
+#include "thalweg/core/tensor.h"
+
+namespace thalweg {
+
+using Specs = SmallVector<Spec, 3>;
+
+// The inputs' specs as infer sees them.
+class Inputs {
+ public:
+  Inputs(std::span<const Spec* const> specs) : specs_(specs) {}
+  int size() const { return static_cast<int>(specs_.size()); }
+  const Spec& operator[](int i) const { return *specs_[static_cast<std::size_t>(i)]; }
+
+ private:
+  std::span<const Spec* const> specs_;
+};
+
+// One operand of a kernel: bytes and what they mean.
+struct Array {
+  void* data;
+  const Spec* spec;
+  const Shape& shape() const { return spec->shape; }
+  DType dtype() const { return spec->dtype; }
+  std::int64_t size() const { return spec->size(); }
+  template <class T>
+  T* as() const { return static_cast<T*>(data); }
+};
+using Arrays = std::span<const Array>;
+
+// A set of input or output positions. Positions from 63 on share one bit, so that a set is never too small.
+class Positions {
+ public:
+  constexpr Positions() = default;
+  constexpr Positions(std::initializer_list<int> list) {
+    for (int i : list) add(i);
+  }
+  static constexpr Positions all() { return Positions(~std::uint64_t{0}); }
+  constexpr bool operator[](std::size_t i) const { return bits_ >> (i < 63 ? i : 63) & 1; }
+  constexpr void add(int i) { bits_ |= std::uint64_t{1} << (i < 63 ? i : 63); }
+  constexpr bool any() const { return bits_ != 0; }
+
+ private:
+  constexpr explicit Positions(std::uint64_t bits) : bits_(bits) {}
+  std::uint64_t bits_ = 0;
+};
+
+using Needs = Positions;  // the inputs that want a gradient
+
+// What a gradient rule reads of the forward pass; the rest is let go.
+struct Keeps {
+  Positions inputs, outputs;
+};
+
+// The kept tensors of one recorded op, and the specs of all of them.
+class Kept {
+ public:
+  Kept(const char* op, std::span<const Tensor> inputs, std::span<const Tensor> outputs, const Keeps& keeps);
+  Tensor input(int i) const { return get(inputs_, i, "input"); }
+  Tensor output(int i) const { return get(outputs_, i, "output"); }
+  const Spec& input_spec(int i) const { return input_specs_[static_cast<std::size_t>(i)]; }
+  const Spec& output_spec(int i) const { return output_specs_[static_cast<std::size_t>(i)]; }
+  int inputs() const { return static_cast<int>(input_specs_.size()); }
+  int outputs() const { return static_cast<int>(output_specs_.size()); }
+
+ private:
+  Tensor get(const Tensors& list, int i, const char* what) const;
+  const char* op_;
+  Tensors inputs_, outputs_;
+  Specs input_specs_, output_specs_;
+};
+
+enum class GradientKind { rule, reference, none, missing };  // none: explicitly not differentiable
+
+struct OpInfo {
+  const char* name;
+  memory::Owner owner;
+  GradientKind kind;
+  Specs (*infer)(const void* op, Inputs);
+  void (*run)(const void* op, Arrays in, Arrays out, std::byte* scratch);
+  std::int64_t (*workspace)(const void* op, Inputs);  // null: none
+  std::int64_t (*alias)(const void* op, Inputs);      // null: never
+  Keeps (*keeps)(const void* op, Needs);
+  Gradients (*gradient)(const void* op, const Kept&, const Tensors& dy, Needs);
+  Tensors (*reference)(const void* op, const Tensors& in);
+  std::shared_ptr<const void> (*copy)(const void* op);
+};
+
+// Runs an op: infers, allocates, computes, and shows the call to the tapes of this thread.
+Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs);
+
+template <class Op>
+Tensors apply(const OpInfo& info, const Op& op, std::initializer_list<Tensor> inputs) {
+  return apply(info, static_cast<const void*>(&op), std::span(inputs.begin(), inputs.size()));
+}
+
+namespace detail {
+
+template <class Op>
+constexpr GradientKind gradient_kind() {
+  if constexpr (requires(const Op& op) { { differentiable(op) } -> std::same_as<bool>; }) return GradientKind::none;
+  else if constexpr (requires(const Op& op, const Kept& kept, const Tensors& dy) { gradient(op, kept, dy, Needs()); })
+    return GradientKind::rule;
+  else if constexpr (requires(const Op& op, const Tensors& in) { reference(op, in); }) return GradientKind::reference;
+  else return GradientKind::missing;
+}
+
+// The gradient of an op that has only a reference: the reference is run again under a tape and differentiated.
+Gradients gradient_by_reference(const OpInfo& info, const void* op, const Kept& kept, const Tensors& dy, Needs needs);
+
+template <class Op>
+const Op& as(const void* op) { return *static_cast<const Op*>(op); }
+
+template <class Op>
+void set_run(OpInfo& info) {
+  if constexpr (requires(const Op& op, Arrays a) { run(op, a, a, static_cast<std::byte*>(nullptr)); }) {
+    info.run = [](const void* op, Arrays in, Arrays out, std::byte* scratch) { run(as<Op>(op), in, out, scratch); };
+    info.workspace = [](const void* op, Inputs in) -> std::int64_t { return workspace(as<Op>(op), in); };
+  } else {
+    info.run = [](const void* op, Arrays in, Arrays out, std::byte*) { run(as<Op>(op), in, out); };
+  }
+}
+
+template <class Op>
+void set_gradient(OpInfo& info) {
+  info.kind = gradient_kind<Op>();
+  if constexpr (gradient_kind<Op>() == GradientKind::rule) {
+    info.gradient = [](const void* op, const Kept& kept, const Tensors& dy, Needs needs) {
+      return gradient(as<Op>(op), kept, dy, needs);
+    };
+    if constexpr (requires(const Op& op) { keeps(op, Needs()); })
+      info.keeps = [](const void* op, Needs needs) { return keeps(as<Op>(op), needs); };
+    else
+      info.keeps = [](const void*, Needs) { return Keeps{}; };
+  } else {
+    info.keeps = [](const void*, Needs) { return Keeps{.inputs = Positions::all(), .outputs = {}}; };
+  }
+  if constexpr (requires(const Op& op, const Tensors& in) { reference(op, in); })
+    info.reference = [](const void* op, const Tensors& in) -> Tensors { return reference(as<Op>(op), in); };
+}
+
+template <class Op>
+OpInfo make_op_info(const char* name) {
+  OpInfo info{};
+  info.name = name;
+  info.owner = memory::owner(name);
+  info.infer = [](const void* op, Inputs in) -> Specs { return infer(as<Op>(op), in); };
+  set_run<Op>(info);
+  set_gradient<Op>(info);
+  if constexpr (requires(const Op& op, Inputs in) { alias(op, in); })
+    info.alias = [](const void* op, Inputs in) -> std::int64_t { return alias(as<Op>(op), in); };
+  info.copy = [](const void* op) -> std::shared_ptr<const void> { return std::make_shared<Op>(as<Op>(op)); };
+  return info;
+}
+
+}  // namespace detail
+
+// Defines <name>_info(), which ops.def lists. Stands last in the op's file, after its functions.
+#define TW_DEFINE_OP(name, Op)                                                 \
+  const OpInfo& name##_info() {                                                \
+    static const OpInfo info = ::thalweg::detail::make_op_info<Op>(#name);     \
+    return info;                                                               \
+  }
+
+}  // namespace thalweg

@@ -1,0 +1,153 @@
+#include "thalweg/core/variable.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <unordered_set>
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/dispatch.h"
+#include "thalweg/core/thread_pool.h"
+
+namespace thalweg {
+
+struct VariableImpl {
+  VariableImpl(const Tensor& initial, VariableOptions options);
+  ~VariableImpl();
+
+  const std::string name;
+  const bool trainable;
+  const std::uint64_t id;
+  const Spec spec;
+  mutable std::mutex mutex;  // guards what follows
+  Tensor storage;
+  std::uint64_t version = 0;
+};
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::unordered_set<const VariableImpl*> live;
+  std::atomic<std::uint64_t> made{0};
+};
+
+Registry& registry() {
+  static auto* state = new Registry;
+  return *state;
+}
+
+// The tensor's bytes as a variable's own: shared when they are exactly its own, copied when they belong to the host or
+// to a larger tensor.
+Tensor adopt(const Tensor& value) {
+  const auto& buffer = value.impl().buffer;
+  const bool exact = buffer->writable() && value.impl().data == buffer->data() &&
+                     buffer->bytes() <= std::max(memory::rounded(value.bytes()), memory::alignment);
+  if (exact) {
+    buffer->set_owner(memory::by_variable);
+    return view_of(value, value.spec());
+  }
+  Tensor copy = allocate_tensor(value.spec(), memory::by_variable);
+  if (value.bytes() > 0) std::memcpy(mutable_data(copy), value.impl().data, static_cast<std::size_t>(value.bytes()));
+  return copy;
+}
+
+// into[i] = from[i] + sign * by[i]; into may be from.
+template <class T>
+void add_into(T* into, const T* from, const T* by, std::int64_t n, int sign) {
+  const auto sum = [sign](T a, T b) {
+    if constexpr (std::is_same_v<T, bool>) return a || b;
+    else if constexpr (std::is_integral_v<T>) return static_cast<T>(sign > 0 ? a + b : a - b);
+    else if constexpr (std::is_same_v<T, double>) return sign > 0 ? a + b : a - b;
+    else return static_cast<T>(sign > 0 ? static_cast<float>(a) + static_cast<float>(b)
+                                        : static_cast<float>(a) - static_cast<float>(b));
+  };
+  parallel_ranges(n, 32 * 1024, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) into[i] = sum(from[i], by[i]);
+  });
+}
+
+}  // namespace
+
+VariableImpl::VariableImpl(const Tensor& initial, VariableOptions options)
+    : name(std::move(options.name)), trainable(options.trainable), id(++registry().made), spec(initial.spec()),
+      storage(adopt(initial)) {
+  std::lock_guard lock(registry().mutex);
+  registry().live.insert(this);
+}
+
+VariableImpl::~VariableImpl() {
+  std::lock_guard lock(registry().mutex);
+  registry().live.erase(this);
+}
+
+Variable::Variable(const Tensor& initial, VariableOptions options) {
+  if (options.name.empty()) options.name = "variable_" + std::to_string(registry().made.load() + 1);
+  impl_ = std::make_shared<VariableImpl>(initial, std::move(options));
+}
+
+VariableImpl& Variable::checked() const {
+  TW_CHECK_USER(impl_ != nullptr, "variable", "make it with an initial value: Variable w(tw::zeros({5, 10}))",
+                "expected a variable with a value, got an undefined one");
+  return *impl_;
+}
+
+Tensor Variable::value() const {
+  auto& impl = checked();
+  Tensor value;
+  {
+    std::lock_guard lock(impl.mutex);
+    value = view_of(impl.storage, impl.spec);
+  }
+  if (impl.trainable)
+    for (auto* recorder : recorders()) recorder->read(*this, value);
+  return value;
+}
+
+const Spec& Variable::spec() const { return checked().spec; }
+const std::string& Variable::name() const { return checked().name; }
+bool Variable::trainable() const { return checked().trainable; }
+std::uint64_t Variable::id() const { return checked().id; }
+
+std::uint64_t Variable::version() const {
+  auto& impl = checked();
+  std::lock_guard lock(impl.mutex);
+  return impl.version;
+}
+
+void Variable::assign(const Tensor& value) { update("assign", value, 0); }
+void Variable::assign_add(const Tensor& value) { update("assign_add", value, 1); }
+void Variable::assign_sub(const Tensor& value) { update("assign_sub", value, -1); }
+
+void Variable::update(const char* op, const Tensor& value, int sign) {
+  auto& impl = checked();
+  TW_CHECK_USER(value.spec() == impl.spec, op, "cast, reshape or broadcast the value first; a variable keeps its shape and dtype",
+                "variable \"{}\" is {} {}, got {} {}", impl.name, impl.spec.shape, impl.spec.dtype, value.shape(),
+                value.dtype());
+  std::lock_guard lock(impl.mutex);
+  if (sign == 0) {
+    impl.storage = adopt(value);
+  } else {
+    const bool in_place = impl.storage.impl().buffer->unique();
+    Tensor target = in_place ? impl.storage : allocate_tensor(impl.spec, memory::by_variable);
+    with_type(impl.spec.dtype, [&]<class T>(TypeTag<T>) {
+      add_into(static_cast<T*>(mutable_data(target)), static_cast<const T*>(impl.storage.impl().data),
+               static_cast<const T*>(value.impl().data), value.size(), sign);
+    });
+    impl.storage = target;
+  }
+  ++impl.version;
+}
+
+std::vector<MemoryInfo::Share> live_variables() {
+  std::vector<MemoryInfo::Share> list;
+  {
+    std::lock_guard lock(registry().mutex);
+    for (const auto* variable : registry().live) list.push_back({variable->name, memory::rounded(variable->spec.bytes())});
+  }
+  std::sort(list.begin(), list.end(), [](auto& a, auto& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name; });
+  return list;
+}
+
+}  // namespace thalweg

@@ -1,0 +1,53 @@
+#include "thalweg/ops/cast/cast.h"
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/convert.h"
+#include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/registry.h"
+
+namespace thalweg {
+namespace {
+
+struct Cast {
+  DType dtype;
+};
+
+Specs infer(const Cast& op, Inputs in) { return {Spec{op.dtype, in[0].shape}}; }
+
+void run(const Cast&, Arrays in, Arrays out) {
+  with_type(in[0].dtype(), [&]<class From>(TypeTag<From>) {
+    with_type(out[0].dtype(), [&]<class To>(TypeTag<To>) {
+      const auto* x = in[0].as<const From>();
+      auto* y = out[0].as<To>();
+      parallel_ranges(in[0].size(), 32 * 1024, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) y[i] = convert<To>(x[i]);
+      });
+    });
+  });
+}
+
+// Nothing flows through an integer or boolean: the driver drops gradients of such values.
+Gradients gradient(const Cast&, const Kept& kept, const Tensors& dy, Needs) {
+  return {cast(dy[0], kept.input_spec(0).dtype)};
+}
+
+}  // namespace
+
+TW_DEFINE_OP(cast, Cast)
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return apply(cast_info(), Cast{dtype}, {x})[0];
+}
+
+DType promote(const char* op, DType a, DType b) {
+  if (a == b) return a;
+  if (is_float(a) && is_integer(b)) return a;
+  if (is_integer(a) && is_float(b)) return b;
+  const bool floats = is_float(a) && is_float(b);
+  if (floats && (a == f64 || b == f64)) return f64;
+  if (floats && (a == f32 || b == f32)) return f32;
+  TW_FAIL(invalid_argument, op, "cast one of them: tw::cast(x, tw::f32)", "expected dtypes that meet in one, got {} and {}", a, b);
+}
+
+}  // namespace thalweg

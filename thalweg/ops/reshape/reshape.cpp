@@ -1,0 +1,70 @@
+#include "thalweg/ops/reshape/reshape.h"
+
+#include "thalweg/core/check.h"
+#include "thalweg/ops/registry.h"
+
+namespace thalweg {
+namespace {
+
+struct Reshape {
+  Shape shape;
+};
+
+Shape resolve_shape(const Shape& from, const Ints& sizes) {
+  std::int64_t known = 1;
+  int unknown = -1;
+  for (int i = 0; i < sizes.size(); ++i) {
+    TW_CHECK_USER(sizes[i] >= -1, "reshape", "sizes are 0 or more; one may be -1 and is then found",
+                  "expected sizes of at least -1, got {}", sizes);
+    TW_CHECK_USER(sizes[i] != -1 || unknown < 0, "reshape", "give all sizes but one", "only one size may be -1, got {}", sizes);
+    if (sizes[i] == -1) unknown = i;
+    else known *= sizes[i];
+  }
+  Ints resolved = sizes;
+  if (unknown >= 0) {
+    TW_CHECK_USER(known != 0 && from.size() % known == 0, "reshape", "the known sizes must divide the number of elements",
+                  "{} has {} elements, which {} cannot hold", from, from.size(), sizes);
+    resolved[unknown] = from.size() / known;
+  }
+  return Shape(resolved);
+}
+
+Specs infer(const Reshape& op, Inputs in) {
+  TW_CHECK_USER(op.shape.size() == in[0].size(), "reshape", "the sizes must multiply to the number of elements",
+                "expected {} elements as in {}, got {} in {}", in[0].size(), in[0].shape, op.shape.size(), op.shape);
+  return {Spec{in[0].dtype, op.shape}};
+}
+
+std::int64_t alias(const Reshape&, Inputs) { return 0; }
+
+void run(const Reshape&, Arrays, Arrays) {}
+
+Gradients gradient(const Reshape&, const Kept& kept, const Tensors& dy, Needs) {
+  return {reshape(dy[0], kept.input_spec(0).shape)};
+}
+
+Tensor reshape_to(const Tensor& x, const Shape& shape) { return apply(reshape_info(), Reshape{shape}, {x})[0]; }
+
+}  // namespace
+
+TW_DEFINE_OP(reshape, Reshape)
+
+Tensor reshape(const Tensor& x, const Ints& shape) { return reshape_to(x, resolve_shape(x.shape(), shape)); }
+
+Tensor expand_dims(const Tensor& x, std::int64_t axis) {
+  return reshape_to(x, x.shape().inserted(resolve_axis("expand_dims", axis, x.rank() + 1), 1));
+}
+
+Tensor squeeze(const Tensor& x, const Axes& axes) {
+  const Ints chosen = axes.resolve("squeeze", x.rank());
+  Ints sizes;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool named = chosen.contains(i);
+    TW_CHECK_USER(!named || axes.all() || x.shape()[i] == 1, "squeeze", "name axes of size 1 only",
+                  "axis {} of {} has size {}, expected 1", i, x.shape(), x.shape()[i]);
+    if (!named || x.shape()[i] != 1) sizes.push_back(x.shape()[i]);
+  }
+  return reshape_to(x, Shape(sizes));
+}
+
+}  // namespace thalweg
