@@ -248,6 +248,8 @@ class MathTest : public testing::Test {
 using LaneTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(MathTest, LaneTypes);
 
+TEST(MathKernelsTest, at_least_one_target_is_tested) { EXPECT_FALSE(math_kernels().empty()); }
+
 TYPED_TEST(MathTest, unary_functions_are_accurate_on_every_target) {
   using T = TypeParam;
   const std::vector<T> x = samples<T>();

@@ -30,10 +30,12 @@ namespace math = thalweg::HWY_NAMESPACE::math;
     }                                                                                \
   }
 #define TW_ENTRY(name) {#name, &name##_kernel<float>, &name##_kernel<double>},
-#define TW_FOR_ALL_UNARY(F)                                                                                    \
-  F(exp)                                                                                                       \
-  F(expm1) F(log) F(log1p) F(tanh) F(sinh) F(cosh) F(erf) F(erfc) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) \
-      F(asinh) F(acosh) F(atanh) F(lgamma) F(sign) F(round) F(floor) F(ceil)
+// clang-format off
+#define TW_FOR_ALL_UNARY(F)                                                             \
+  F(exp) F(expm1) F(log) F(log1p) F(tanh) F(sinh) F(cosh) F(asinh) F(acosh) F(atanh)    \
+  F(erf) F(erfc) F(lgamma) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan)                 \
+  F(sign) F(round) F(floor) F(ceil)
+// clang-format on
 #define TW_FOR_ALL_BINARY(F) F(pow) F(atan2) F(max) F(min)
 
 TW_FOR_ALL_UNARY(TW_UNARY_KERNEL)
