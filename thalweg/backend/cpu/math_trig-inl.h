@@ -15,15 +15,15 @@ namespace thalweg::HWY_NAMESPACE::math {
 template <class D>
 inline constexpr double kAngleLimit = kIsFloat<D> ? 1e5 : 1e6;
 
-// x = n pi / 2 + r with |r| <= pi / 4, in double. Three parts of 33 bits make each product with n exact.
-template <class V>
+template <class D>
 struct Angle {
-  V n;
-  V r;
+  hn::Vec<D> n;  // integer
+  hn::Vec<D> r;  // |r| <= pi / 4
 };
 
+// x = n pi / 2 + r in double. The first three parts of pi / 2 have 33 bits: their products with n are exact.
 template <class D>
-HWY_INLINE Angle<hn::Vec<D>> split_angle_double(D d, hn::Vec<D> x) {
+HWY_INLINE Angle<D> split_angle_double(D d, hn::Vec<D> x) {
   const auto n = hn::MulAdd(x, constant(d, 0.63661977236758134), rounder(d)) - rounder(d);
   auto r = hn::NegMulAdd(n, constant(d, 1.57079632673412561417e+00), x);
   r = hn::NegMulAdd(n, constant(d, 6.07710050630396597660e-11), r);
@@ -32,16 +32,16 @@ HWY_INLINE Angle<hn::Vec<D>> split_angle_double(D d, hn::Vec<D> x) {
 }
 
 template <class D>
-HWY_INLINE Angle<hn::Vec<D>> split_angle(D d, hn::Vec<D> x) {
+HWY_INLINE Angle<D> split_angle(D d, hn::Vec<D> x) {
   if constexpr (!kIsFloat<D>) {
     return split_angle_double(d, x);
   } else {
-#if HWY_NATIVE_FMA
+#if HWY_NATIVE_FMA  // each step is exact or rounded once
     const auto n = hn::MulAdd(x, constant(d, 0.63661977236758134), rounder(d)) - rounder(d);
     auto r = hn::NegMulAdd(n, constant(d, 1.57079637050628662e+00), x);
     r = hn::NegMulAdd(n, constant(d, -4.37113882867379290e-08), r);
     return {n, hn::NegMulAdd(n, constant(d, -1.71512451e-15), r)};
-#else
+#else  // the products would round
     const auto n = in_double(
         d, [](auto wide, auto w) HWY_ATTR { return split_angle_double(wide, w).n; }, x);
     return {n, in_double(
