@@ -14,12 +14,13 @@ namespace thalweg::cpu {
 namespace {
 
 // Measured with f32 on Zen 4 (110 GFLOP/s a core).
-constexpr double kCallerFlops = 2e5;     // less runs on the calling thread: waking a worker costs more
-constexpr double kTaskFlops = 4e6;       // about 40 us of one core
-constexpr double kBuiltinFlops = 2e5;    // less is faster in the built-in kernel than in a library call
-constexpr std::int64_t kMaxColumns = 1536;  // of a tile; wider ones miss the caches (83 instead of 110 GFLOP/s)
-constexpr std::int64_t kMinRows = 128;      // of a tile that has neighbours; 64 cost 7 %
-constexpr std::int64_t kMinDepth = 1024;    // of a block of a split sum
+constexpr double kCallerFlops = 2e5;           // less runs on the calling thread: waking a worker costs more
+constexpr double kTaskFlops = 1e6;             // about 10 us of one core
+constexpr double kBuiltinFlops = 2e5;          // less is faster in the built-in kernel than in a library call
+constexpr std::int64_t kMaxColumns = 1536;     // of a tile; wider ones miss the caches (83 instead of 110 GFLOP/s)
+constexpr std::int64_t kDenseRows = 256;       // of a tile of whole rows: 128 cost 3 %
+constexpr std::int64_t kStridedRows = 512;     // of a tile cut out of wider matrices: 256 cost 3 %
+constexpr std::int64_t kMinDepth = 1024;       // of a block of a split sum
 constexpr std::int64_t kMaxPartial = 1 << 17;  // elements of one partial sum
 
 // Tiles of one batch entry, or a few whole entries a task where they are small.
@@ -34,12 +35,33 @@ double flops_of(const Gemm& gemm) {
 
 // How many tasks the whole product is worth: 8 for all but small ones, more for the largest.
 std::int64_t tasks_wanted(double flops) {
-  const double wanted = std::max(std::min(flops / kTaskFlops, 8.0), std::min(flops / 256e6, 64.0));
+  const double wanted = std::max(std::min(flops / kTaskFlops, 8.0), std::min(flops / 1e9, 64.0));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted));
 }
 
 std::int64_t power_of_two(std::int64_t at_least) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(at_least)));
+}
+
+void cut_columns(const Gemm& gemm, std::int64_t tiles, Partition& p) {
+  p.n_tile = std::min(gemm.n, round_up(ceil_div(gemm.n, tiles), 64));
+  p.n_tiles = ceil_div(gemm.n, p.n_tile);
+}
+
+void cut_rows(const Gemm& gemm, std::int64_t tiles, Partition& p) {
+  p.m_tile = std::min(gemm.m, round_up(ceil_div(gemm.m, tiles), 16));
+  p.m_tiles = ceil_div(gemm.m, p.m_tile);
+}
+
+// A few long sums: the depth is cut instead of rows and columns. Returns false where that gives no more tasks.
+bool cut_depth(const Gemm& gemm, std::int64_t wanted, Partition& p) {
+  const std::int64_t tiles = gemm.batch * p.m_tiles * p.n_tiles;
+  const std::int64_t blocks = std::min({power_of_two(ceil_div(wanted, gemm.batch)), gemm.k / kMinDepth, std::int64_t{8}});
+  if (gemm.m * gemm.n > kMaxPartial || gemm.n > kMaxColumns || gemm.batch * blocks <= tiles) return false;
+  p.m_tile = gemm.m, p.n_tile = gemm.n, p.m_tiles = p.n_tiles = 1;
+  p.k_block = round_up(ceil_div(gemm.k, blocks), 64);
+  p.k_blocks = ceil_div(gemm.k, p.k_block);
+  return true;
 }
 
 Partition partition_of(const Gemm& gemm) {
@@ -56,21 +78,13 @@ Partition partition_of(const Gemm& gemm) {
     return p;
   }
   const std::int64_t wanted = tasks_wanted(total);
-  p.n_tile = round_up(ceil_div(gemm.n, ceil_div(gemm.n, kMaxColumns)), 64);
-  p.n_tiles = ceil_div(gemm.n, p.n_tile);
-  const std::int64_t rows_wanted = power_of_two(ceil_div(wanted, gemm.batch * p.n_tiles));
-  const std::int64_t rows_at_most = std::max<std::int64_t>(1, gemm.m / kMinRows);
-  p.m_tile = std::min(gemm.m, round_up(ceil_div(gemm.m, std::min(rows_wanted, rows_at_most)), 16));
-  p.m_tiles = ceil_div(gemm.m, p.m_tile);
-  const std::int64_t tiles = gemm.batch * p.m_tiles * p.n_tiles;
-  if (tiles < std::min<std::int64_t>(wanted, 8) && gemm.m * gemm.n <= kMaxPartial && gemm.k >= 2 * kMinDepth) {
-    const std::int64_t blocks = std::min(power_of_two(ceil_div(wanted, gemm.batch)), gemm.k / kMinDepth);
-    if (gemm.batch * blocks > tiles) {  // a few long sums: split the depth instead of the rows
-      p.m_tile = gemm.m, p.n_tile = gemm.n, p.m_tiles = p.n_tiles = 1;
-      p.k_block = round_up(ceil_div(gemm.k, std::min<std::int64_t>(blocks, 8)), 64);
-      p.k_blocks = ceil_div(gemm.k, p.k_block);
-    }
-  }
+  cut_columns(gemm, ceil_div(gemm.n, kMaxColumns), p);
+  const std::int64_t have = gemm.batch * p.n_tiles;
+  const std::int64_t rows = p.n_tiles > 1 || gemm.transpose_a ? kStridedRows : kDenseRows;
+  const std::int64_t at_most = std::max<std::int64_t>(gemm.m / rows, have == 1 && gemm.m >= 64 ? 2 : 1);
+  cut_rows(gemm, std::min(power_of_two(ceil_div(wanted, have)), at_most), p);
+  if (have * p.m_tiles < wanted && !cut_depth(gemm, wanted, p) && gemm.m < 64)
+    cut_columns(gemm, std::max(p.n_tiles, std::min(ceil_div(wanted, gemm.batch), gemm.n / 128)), p);
   p.tasks = gemm.batch * p.m_tiles * p.n_tiles * p.k_blocks;
   return p;
 }
