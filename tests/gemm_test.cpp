@@ -39,7 +39,9 @@ class Buffer {
 };
 
 void put(DType dtype, std::byte* at, std::int64_t i, int value) {
-  const auto write = [&](auto typed) { std::memcpy(at + i * static_cast<std::int64_t>(sizeof typed), &typed, sizeof typed); };
+  const auto write = [&](auto typed) {
+    std::memcpy(at + i * static_cast<std::int64_t>(sizeof typed), &typed, sizeof typed);
+  };
   switch (dtype) {
     case DType::f32: return write(static_cast<float>(value));
     case DType::f64: return write(static_cast<double>(value));
@@ -74,7 +76,8 @@ std::string describe(const Gemm& g) {
 // Values from -1 to 2 and few of them not zero where sums must stay below 256, the exact range of bf16.
 struct Problem {
   explicit Problem(const Gemm& gemm, int seed = 1)
-      : gemm(gemm), a(bytes(gemm.stride_a == 0 ? gemm.m * gemm.k : gemm.batch * gemm.stride_a)),
+      : gemm(gemm),
+        a(bytes(gemm.stride_a == 0 ? gemm.m * gemm.k : gemm.batch * gemm.stride_a)),
         b(bytes(gemm.stride_b == 0 ? gemm.k * gemm.n : gemm.batch * gemm.stride_b)),
         c(bytes(gemm.batch * gemm.m * gemm.n)) {
     std::mt19937 random(static_cast<unsigned>(seed));
@@ -131,7 +134,8 @@ void expect_exact(Provider provider, const Gemm& gemm) {
   const auto expected = problem.expected();
   const auto actual = problem.run(provider);
   for (std::size_t i = 0; i < expected.size(); ++i)
-    ASSERT_EQ(expected[i], get(gemm.dtype, actual.data(), static_cast<std::int64_t>(i))) << describe(gemm) << " at " << i;
+    ASSERT_EQ(expected[i], get(gemm.dtype, actual.data(), static_cast<std::int64_t>(i)))
+        << describe(gemm) << " at " << i;
 }
 
 // Does oneDNN take this dtype here (it needs its build and, for bf16, the processor)?
@@ -171,7 +175,7 @@ TEST_P(GemmTest, equals_a_plain_loop) {
   struct Size {
     std::int64_t m, n, k;
   };
-  const Size sizes[] = {{1, 1, 1},    {1, 17, 5},   {7, 1, 33},    {3, 5, 7},     {14, 32, 16},  {15, 33, 17},
+  const Size sizes[] = {{1, 1, 1},    {1, 17, 5},    {7, 1, 33},   {3, 5, 7},     {14, 32, 16},    {15, 33, 17},
                         {6, 16, 256}, {29, 31, 257}, {64, 64, 64}, {253, 40, 30}, {130, 129, 131}, {1000, 10, 5}};
   for (const Provider provider : providers_of(GetParam()))
     for (const Size& size : sizes)
@@ -215,8 +219,9 @@ TEST_P(GemmTest, tiles_join_exactly) {
   const bool slow = GetParam() == DType::i32 || GetParam() == DType::i64;
   for (const Provider provider : providers_of(GetParam()))
     for (int mode = 0; mode < 3; ++mode)
-      for (Gemm gemm : {plain(GetParam(), 70, 1601, 33), plain(GetParam(), 1037, 70, 61), plain(GetParam(), 20, 19, 5000),
-                        plain(GetParam(), 16, 700, 300), plain(GetParam(), 300, 200, slow ? 20 : 300)}) {
+      for (Gemm gemm :
+           {plain(GetParam(), 70, 1601, 33), plain(GetParam(), 1037, 70, 61), plain(GetParam(), 20, 19, 5000),
+            plain(GetParam(), 16, 700, 300), plain(GetParam(), 300, 200, slow ? 20 : 300)}) {
         gemm.transpose_a = mode == 1, gemm.transpose_b = mode == 2, gemm.accumulate = mode == 1;
         expect_exact(provider, gemm);
         if (HasFatalFailure()) return;
@@ -227,8 +232,8 @@ TEST_P(GemmTest, tiles_join_exactly) {
 TEST_P(GemmTest, same_bits_for_any_number_of_threads) {
   if (GetParam() == DType::i32 || GetParam() == DType::i64) GTEST_SKIP() << "integers have no rounding";
   for (const Provider provider : providers_of(GetParam()))
-    for (Gemm gemm : {plain(GetParam(), 300, 260, 120), plain(GetParam(), 64, 1700, 100), plain(GetParam(), 40, 30, 9000),
-                      plain(GetParam(), 600, 70, 64)})
+    for (Gemm gemm : {plain(GetParam(), 300, 260, 120), plain(GetParam(), 64, 1700, 100),
+                      plain(GetParam(), 40, 30, 9000), plain(GetParam(), 600, 70, 64)})
       for (const bool transpose_a : {false, true}) {
         gemm.transpose_a = transpose_a;
         Problem problem(gemm);

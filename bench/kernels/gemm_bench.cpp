@@ -29,7 +29,8 @@ struct Case {
 
 struct Data {
   explicit Data(const Case& c)
-      : a(static_cast<std::size_t>(c.m * c.k)), b(static_cast<std::size_t>(c.k * c.n)),
+      : a(static_cast<std::size_t>(c.m * c.k)),
+        b(static_cast<std::size_t>(c.k * c.n)),
         c(static_cast<std::size_t>(c.m * c.n)) {
     std::uint32_t state = 1;
     for (auto* values : {&a, &b})
@@ -41,11 +42,11 @@ struct Data {
   std::vector<float> a, b, c;  // used as bf16 for bf16 cases: any bits do, since their speed does not depend on them
 };
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double flops(const Case& c) { return 2.0 * static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k); }
+double flops(const Case& c) {
+  return 2.0 * static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
+}
 
 // Best time of one call; calls are repeated until 60 ms have passed.
 template <class F>
@@ -64,7 +65,8 @@ double best_time(const Case& c, F&& call) {
 class Ours {
  public:
   Ours(Provider provider, const Case& c) : provider_(provider), data_(c) {
-    gemm_ = {.dtype = c.dtype, .m = c.m, .n = c.n, .k = c.k, .transpose_a = c.transpose_a, .transpose_b = c.transpose_b};
+    gemm_ = {
+        .dtype = c.dtype, .m = c.m, .n = c.n, .k = c.k, .transpose_a = c.transpose_a, .transpose_b = c.transpose_b};
     bytes_ = (thalweg::cpu::gemm_workspace(provider, gemm_) + 63) / 64 * 64;
     workspace_ = static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(bytes_, 64)));
   }
@@ -72,7 +74,9 @@ class Ours {
   Ours(const Ours&) = delete;
   Ours& operator=(const Ours&) = delete;
 
-  void run() { thalweg::cpu::gemm(provider_, gemm_, data_.a.data(), data_.b.data(), data_.c.data(), {workspace_, bytes_}); }
+  void run() {
+    thalweg::cpu::gemm(provider_, gemm_, data_.a.data(), data_.b.data(), data_.c.data(), {workspace_, bytes_});
+  }
 
   // Largest error of some elements against f64, relative to sqrt(k).
   double error() {
@@ -83,8 +87,10 @@ class Ours {
       const std::int64_t i = sample * 7919 % gemm_.m, j = sample * 104729 % gemm_.n;
       double sum = 0;
       for (std::int64_t p = 0; p < gemm_.k; ++p)
-        sum += static_cast<double>(data_.a[static_cast<std::size_t>(gemm_.transpose_a ? p * gemm_.m + i : i * gemm_.k + p)]) *
-               static_cast<double>(data_.b[static_cast<std::size_t>(gemm_.transpose_b ? j * gemm_.k + p : p * gemm_.n + j)]);
+        sum += static_cast<double>(
+                   data_.a[static_cast<std::size_t>(gemm_.transpose_a ? p * gemm_.m + i : i * gemm_.k + p)]) *
+               static_cast<double>(
+                   data_.b[static_cast<std::size_t>(gemm_.transpose_b ? j * gemm_.k + p : p * gemm_.n + j)]);
       worst = std::max(worst, std::abs(sum - static_cast<double>(data_.c[static_cast<std::size_t>(i * gemm_.n + j)])));
     }
     return worst / std::sqrt(static_cast<double>(gemm_.k));
@@ -137,7 +143,8 @@ class DirectProcess {
   }
   double time(const Case& c) {
     double answer = 0;
-    if (write(to_[1], &c, sizeof c) != sizeof c || read(from_[0], &answer, sizeof answer) != sizeof answer) std::exit(1);
+    if (write(to_[1], &c, sizeof c) != sizeof c || read(from_[0], &answer, sizeof answer) != sizeof answer)
+      std::exit(1);
     usleep(3000);  // until its threads sleep
     return answer;
   }
@@ -154,13 +161,14 @@ int main(int argc, char** argv) {
   DirectProcess direct(threads);
   thalweg::config::set_threads(threads);
   std::vector<Case> cases;
-  for (const Case& c : {Case{1024, 1024, 1024}, Case{512, 1024, 1024}, Case{2048, 384, 1536}, Case{768, 3072, 1024},
-                        Case{4096, 4096, 512}, Case{1024, 3072, 768}, Case{512, 512, 512}, Case{128, 128, 8192},
-                        Case{16, 16, 16}, Case{1000, 10, 5}, Case{32, 128, 10}, Case{32, 10, 128}, Case{64, 64, 64},
-                        Case{128, 128, 128}})
+  for (const Case& c :
+       {Case{1024, 1024, 1024}, Case{512, 1024, 1024}, Case{2048, 384, 1536}, Case{768, 3072, 1024},
+        Case{4096, 4096, 512}, Case{1024, 3072, 768}, Case{512, 512, 512}, Case{128, 128, 8192}, Case{16, 16, 16},
+        Case{1000, 10, 5}, Case{32, 128, 10}, Case{32, 10, 128}, Case{64, 64, 64}, Case{128, 128, 128}})
     for (const int mode : {0, 1, 2})
       for (const auto dtype : {thalweg::DType::f32, thalweg::DType::bf16})
-        if (dtype == thalweg::DType::f32 || flops(c) > 1e8) cases.push_back({c.m, c.n, c.k, mode == 2, mode == 1, dtype});
+        if (dtype == thalweg::DType::f32 || flops(c) > 1e8)
+          cases.push_back({c.m, c.n, c.k, mode == 2, mode == 1, dtype});
   bool ok = true;
   std::printf("%d threads\n%-5s %-18s %10s %10s %9s %9s %9s %6s\n", threads, "", "m x n x k", "ours us", "direct us",
               "ours GF/s", "built-in", "direct", "ratio");
@@ -177,8 +185,9 @@ int main(int argc, char** argv) {
     char shape[64];
     std::snprintf(shape, sizeof shape, "%ldx%ldx%ld %c%c", static_cast<long>(c.m), static_cast<long>(c.n),
                   static_cast<long>(c.k), c.transpose_a ? 'T' : 'N', c.transpose_b ? 'T' : 'N');
-    std::printf("%-5s %-18s %10.2f %10.2f %9.1f %9.1f %9.1f %6.3f\n", c.dtype == thalweg::DType::bf16 ? "bf16" : "f32", shape,
-                mine * 1e6, other * 1e6, flops(c) / mine * 1e-9, flops(c) / own * 1e-9, flops(c) / other * 1e-9, other / mine);
+    std::printf("%-5s %-18s %10.2f %10.2f %9.1f %9.1f %9.1f %6.3f\n", c.dtype == thalweg::DType::bf16 ? "bf16" : "f32",
+                shape, mine * 1e6, other * 1e6, flops(c) / mine * 1e-9, flops(c) / own * 1e-9, flops(c) / other * 1e-9,
+                other / mine);
     std::fflush(stdout);
   }
   return ok ? 0 : 1;

@@ -16,7 +16,8 @@ namespace {
 // Measured with f32 on Zen 4 (110 GFLOP/s a core).
 constexpr double kCallerFlops = 2e5;           // less runs on the calling thread: waking a worker costs more
 constexpr double kTaskFlops = 1e6;             // about 10 us of one core
-constexpr double kBuiltinFlops = 2e5;          // less is faster in the built-in kernel than in a library call
+constexpr double kBuiltinFlops = 1e6;          // less is faster in the built-in kernel than in a library call;
+constexpr double kBuiltinFlopsNT = 2e5;        // its packing of a transposed B is plain
 constexpr std::int64_t kMaxColumns = 1536;     // of a tile; wider ones miss the caches (83 instead of 110 GFLOP/s)
 constexpr std::int64_t kDenseRows = 256;       // of a tile of whole rows: 128 cost 3 %
 constexpr std::int64_t kStridedRows = 512;     // of a tile cut out of wider matrices: 256 cost 3 %
@@ -56,7 +57,8 @@ void cut_rows(const Gemm& gemm, std::int64_t tiles, Partition& p) {
 // A few long sums: the depth is cut instead of rows and columns. Returns false where that gives no more tasks.
 bool cut_depth(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   const std::int64_t tiles = gemm.batch * p.m_tiles * p.n_tiles;
-  const std::int64_t blocks = std::min({power_of_two(ceil_div(wanted, gemm.batch)), gemm.k / kMinDepth, std::int64_t{8}});
+  const std::int64_t blocks =
+      std::min({power_of_two(ceil_div(wanted, gemm.batch)), gemm.k / kMinDepth, std::int64_t{8}});
   if (gemm.m * gemm.n > kMaxPartial || gemm.n > kMaxColumns || gemm.batch * blocks <= tiles) return false;
   p.m_tile = gemm.m, p.n_tile = gemm.n, p.m_tiles = p.n_tiles = 1;
   p.k_block = round_up(ceil_div(gemm.k, blocks), 64);
@@ -101,14 +103,15 @@ Gemm merged(Gemm gemm) {
 class Run {
  public:
   Run(Provider provider, const Gemm& gemm) : gemm_(gemm), p_(partition_of(gemm)) {
-    const bool small = provider == Provider::automatic && flops_of(gemm) < kBuiltinFlops;
+    const bool small =
+        provider == Provider::automatic && flops_of(gemm) < (gemm.transpose_b ? kBuiltinFlopsNT : kBuiltinFlops);
     onednn_ = provider != Provider::builtin && !small && onednn::supported(tile_at(0, 0, 0));
     TW_CHECK_INTERNAL(onednn_ || provider != Provider::onednn, "gemm", "oneDNN does not support this product");
     layout_.tasks = p_.tasks;
     layout_.slot_bytes = slot_bytes();
     if (p_.k_blocks > 1)
-      layout_.shared_bytes = align_up(static_cast<std::size_t>(gemm.batch * p_.k_blocks * gemm.m * gemm.n *
-                                                               size_of(sum_dtype(gemm.dtype))));
+      layout_.shared_bytes = align_up(
+          static_cast<std::size_t>(gemm.batch * p_.k_blocks * gemm.m * gemm.n * size_of(sum_dtype(gemm.dtype))));
   }
 
   const WorkspaceLayout& layout() const { return layout_; }
@@ -118,8 +121,7 @@ class Run {
                       workspace.size(), layout_.shared_bytes);
     const Operands operands{static_cast<const std::byte*>(a), static_cast<const std::byte*>(b),
                             p_.k_blocks > 1 ? workspace.data() : static_cast<std::byte*>(c)};
-    run_in_slots(layout_, workspace,
-                 [&](std::int64_t task, std::byte* scratch) { run_task(task, operands, scratch); });
+    run_in_slots(layout_, workspace, [&](std::int64_t task, std::byte* scratch) { run_task(task, operands, scratch); });
     const std::int64_t size = gemm_.m * gemm_.n;
     for (std::int64_t entry = 0; p_.k_blocks > 1 && entry < gemm_.batch; ++entry)
       sum_partials(gemm_.dtype, workspace.data() + entry * p_.k_blocks * size * size_of(sum_dtype(gemm_.dtype)),
@@ -178,7 +180,8 @@ class Run {
                 std::byte* scratch) const {
     const GemmTile tile = tile_at(mi, ni, ki);
     const std::int64_t row = mi * p_.m_tile, column = ni * p_.n_tile, depth = ki * p_.k_block;
-    const std::int64_t a = entry * gemm_.stride_a + (tile.transpose_a ? depth * tile.lda + row : row * tile.lda + depth);
+    const std::int64_t a =
+        entry * gemm_.stride_a + (tile.transpose_a ? depth * tile.lda + row : row * tile.lda + depth);
     const std::int64_t b =
         entry * gemm_.stride_b + (tile.transpose_b ? column * tile.ldb + depth : depth * tile.ldb + column);
     const std::int64_t c = ((entry * p_.k_blocks + ki) * gemm_.m + row) * gemm_.n + column;

@@ -13,11 +13,11 @@ namespace thalweg::cpu {
 struct Gemm {
   DType dtype = DType::f32;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool transpose_a = false;        // A is stored [k, m] instead of [m, k]
-  bool transpose_b = false;        // B is stored [n, k] instead of [k, n]
-  std::int64_t stride_a = 0;       // elements between batch entries; 0: one matrix for all
+  bool transpose_a = false;   // A is stored [k, m] instead of [m, k]
+  bool transpose_b = false;   // B is stored [n, k] instead of [k, n]
+  std::int64_t stride_a = 0;  // elements between batch entries; 0: one matrix for all
   std::int64_t stride_b = 0;
-  bool accumulate = false;         // C += instead of C =
+  bool accumulate = false;  // C += instead of C =
 };
 
 // Bytes of scratch, 64-byte aligned. It grows with the number of threads; with a smaller workspace that still holds

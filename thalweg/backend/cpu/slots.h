@@ -30,8 +30,8 @@ struct WorkspaceLayout {
 inline void run_in_slots(const WorkspaceLayout& layout, std::span<std::byte> workspace,
                          FunctionRef<void(std::int64_t task, std::byte* scratch)> body) {
   if (layout.slot_bytes == 0) return parallel_for(layout.tasks, [&](std::int64_t task) { body(task, nullptr); });
-  TW_CHECK_INTERNAL(workspace.size() >= layout.shared_bytes + layout.slot_bytes, "workspace",
-                    "needs {} bytes, got {}", layout.shared_bytes + layout.slot_bytes, workspace.size());
+  TW_CHECK_INTERNAL(workspace.size() >= layout.shared_bytes + layout.slot_bytes, "workspace", "needs {} bytes, got {}",
+                    layout.shared_bytes + layout.slot_bytes, workspace.size());
   const auto slots = static_cast<std::int64_t>((workspace.size() - layout.shared_bytes) / layout.slot_bytes);
   std::atomic<std::int64_t> next{0};
   parallel_for(std::min(slots, layout.tasks), [&](std::int64_t slot) {

@@ -7,8 +7,8 @@ namespace {
 
 struct TileHash {
   std::size_t operator()(const GemmTile& tile) const {
-    const int flags = static_cast<int>(tile.dtype) << 8 | static_cast<int>(tile.out) << 4 |
-                      (tile.transpose_a ? 1 : 0) | (tile.transpose_b ? 2 : 0) | (tile.accumulate ? 4 : 0);
+    const int flags = static_cast<int>(tile.dtype) << 8 | static_cast<int>(tile.out) << 4 | (tile.transpose_a ? 1 : 0) |
+                      (tile.transpose_b ? 2 : 0) | (tile.accumulate ? 4 : 0);
     std::size_t hash = 0;
     for (const std::int64_t value : {std::int64_t{flags}, tile.m, tile.n, tile.k, tile.lda, tile.ldb, tile.ldc})
       hash = hash_combine(hash, value);

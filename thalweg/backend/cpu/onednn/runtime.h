@@ -63,7 +63,8 @@ class PrimitiveCache {
       return found->second->second;
     }
     counters.misses.fetch_add(1, std::memory_order_relaxed);
-    order_.emplace_front(std::piecewise_construct, std::forward_as_tuple(key), std::forward_as_tuple(key));
+    Value made(key);  // before the cache changes: it may look up another entry or throw
+    order_.emplace_front(key, std::move(made));
     index_.emplace(key, order_.begin());
     counters.entries.fetch_add(1, std::memory_order_relaxed);
     if (order_.size() > kCapacity) evict();
