@@ -35,7 +35,7 @@ void compute(const OpInfo& info, const void* op, std::span<const Tensor> inputs,
   if (scratch_bytes > 0) scratch = Buffer::allocate(scratch_bytes, info.owner);
   const auto from = arrays_of(inputs), to = arrays_of(outputs);
   info.run(op, {from.data(), from.size()}, {to.data(), to.size()},
-           scratch ? static_cast<std::byte*>(scratch->data()) : nullptr);
+           scratch ? Scratch(static_cast<std::byte*>(scratch->data()), static_cast<std::size_t>(scratch_bytes)) : Scratch());
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ OpInfo make_row_op(const RowInfo& row) {
   info.owner = memory::owner(row.name);
   info.kind = gradient_kind(row.row);
   info.infer = infer_row;
-  info.run = [](const void* op, Arrays in, Arrays out, std::byte*) { run_program(row_program(info_of(op).row), in, out); };
+  info.run = [](const void* op, Arrays in, Arrays out, Scratch) { run_program(row_program(info_of(op).row), in, out); };
   info.keeps = keeps_of_row;
   info.gradient = gradient_of_row;
   info.copy = [](const void* op) { return std::shared_ptr<const void>(std::shared_ptr<void>(), op); };
