@@ -13,7 +13,7 @@
 namespace thalweg::testing {
 
 // Where values are drawn. Values are multiples of 1/64 (integers: whole), so that every dtype holds them exactly.
-enum class Domain { real, positive, nonzero, unit, above_one, apart, integers, index, boolean };
+enum class Domain { real, positive, nonzero, unit, above_one, apart, integers, order, index, boolean };
 
 struct Input {
   Shape shape;
@@ -35,6 +35,7 @@ struct Sample {
   int gradient_order = 2;                         // 0: values only (not differentiable there)
   bool exact = false;                             // inputs are small whole numbers and every dtype must agree exactly
   double tolerance = 1;                           // multiplies the dtype's own
+  bool nonfinite = true;                          // planted NaN and infinities must come out as the oracle says
 };
 
 // A call that must fail: with this code, and with these words in its message.

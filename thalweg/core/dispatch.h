@@ -40,6 +40,14 @@ class PauseRecording {
   Recorders saved_;
 };
 
+// While it lives, ops of this thread that have a reference run it instead of their kernel: tests compare the two.
+class ByReference {
+ public:
+  ByReference();
+  ~ByReference();
+  ByReference(const ByReference&) = delete;
+};
+
 // Ops run on this thread since it began; examples and tests count with it.
 TW_API std::int64_t executed_ops();
 

@@ -4,7 +4,7 @@
 // with free functions over it; TW_DEFINE_OP gathers them into one OpInfo:
 //   Specs infer(const Matmul&, Inputs)                                the only shape and dtype rule; raises user errors
 //   void run(const Matmul&, Arrays in, Arrays out)                    the CPU kernel, or with workspace:
-//   void run(const Matmul&, Arrays in, Arrays out, std::byte* scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
+//   void run(const Matmul&, Arrays in, Arrays out, Scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
 //   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte offset, or -1
 //   Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
 //   Gradients gradient(const Matmul&, const Kept&, const Tensors& dy, Needs)   one entry per input, in public ops
@@ -43,6 +43,8 @@ struct Array {
   T* as() const { return static_cast<T*>(data); }
 };
 using Arrays = std::span<const Array>;
+
+using Scratch = std::span<std::byte>;  // 64-byte aligned; as many bytes as the op's workspace() asked for
 
 // A set of input or output positions. Positions from 63 on share one bit, so that a set is never too small.
 class Positions {
@@ -93,7 +95,7 @@ struct OpInfo {
   memory::Owner owner;
   GradientKind kind;
   Specs (*infer)(const void* op, Inputs);
-  void (*run)(const void* op, Arrays in, Arrays out, std::byte* scratch);
+  void (*run)(const void* op, Arrays in, Arrays out, Scratch);
   std::int64_t (*workspace)(const void* op, Inputs);  // null: none
   std::int64_t (*alias)(const void* op, Inputs);      // null: never
   Keeps (*keeps)(const void* op, Needs);
@@ -129,11 +131,11 @@ const Op& as(const void* op) { return *static_cast<const Op*>(op); }
 
 template <class Op>
 void set_run(OpInfo& info) {
-  if constexpr (requires(const Op& op, Arrays a) { run(op, a, a, static_cast<std::byte*>(nullptr)); }) {
-    info.run = [](const void* op, Arrays in, Arrays out, std::byte* scratch) { run(as<Op>(op), in, out, scratch); };
+  if constexpr (requires(const Op& op, Arrays a) { run(op, a, a, Scratch()); }) {
+    info.run = [](const void* op, Arrays in, Arrays out, Scratch scratch) { run(as<Op>(op), in, out, scratch); };
     info.workspace = [](const void* op, Inputs in) -> std::int64_t { return workspace(as<Op>(op), in); };
   } else {
-    info.run = [](const void* op, Arrays in, Arrays out, std::byte*) { run(as<Op>(op), in, out); };
+    info.run = [](const void* op, Arrays in, Arrays out, Scratch) { run(as<Op>(op), in, out); };
   }
 }
 

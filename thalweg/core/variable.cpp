@@ -100,8 +100,7 @@ Tensor Variable::value() const {
     std::lock_guard lock(impl.mutex);
     value = view_of(impl.storage, impl.spec);
   }
-  if (impl.trainable)
-    for (auto* recorder : recorders()) recorder->read(*this, value);
+  for (auto* recorder : recorders()) recorder->read(*this, value);
   return value;
 }
 

@@ -12,12 +12,7 @@ namespace thalweg {
 #define TW_BINARY(name, y, dx, dz, kind, domain) TW_API Tensor name(const Operand& x, const Operand& z);
 #define TW_TERNARY(name, y, dx, dz, da, kind, domain) TW_API Tensor name(const Operand& x, const Operand& z, const Operand& a);
 #include "thalweg/ops/elementwise.def"
-#undef TW_PRIMITIVE1
-#undef TW_PRIMITIVE2
-#undef TW_PRIMITIVE3
-#undef TW_UNARY
-#undef TW_BINARY
-#undef TW_TERNARY
+#include "thalweg/ops/undef_rows.h"
 
 struct Gelu {
   bool approximate = false;  // true: the tanh form

@@ -104,7 +104,7 @@ std::int64_t workspace(const MatmulOp& op, Inputs in) {
   return static_cast<std::int64_t>(cpu::gemm_workspace(plan(op, in).gemm));
 }
 
-void run(const MatmulOp& op, Arrays in, Arrays out, std::byte* scratch) {
+void run(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch) {
   const Calls calls = plan(op, in[0].shape(), in[1].shape(), batch_of(out[0].shape()), in[0].dtype());
   const std::int64_t width = size_of(in[0].dtype()), entries = calls.outer.size();
   if (out[0].size() == 0) return;
@@ -120,7 +120,7 @@ void run(const MatmulOp& op, Arrays in, Arrays out, std::byte* scratch) {
       rest /= calls.outer[i];
     }
     cpu::gemm(calls.gemm, in[0].as<const std::byte>() + offset_a * width, in[1].as<const std::byte>() + offset_b * width,
-              out[0].as<std::byte>() + entry * (out[0].size() / entries) * width, {scratch, cpu::gemm_workspace(calls.gemm)});
+              out[0].as<std::byte>() + entry * (out[0].size() / entries) * width, scratch);
   }
 }
 

@@ -66,8 +66,8 @@ std::int64_t workspace(const ReduceOp<kind>& op, Inputs in) {
 }
 
 template <Kind kind>
-void run(const ReduceOp<kind>& op, Arrays in, Arrays out, std::byte* scratch) {
-  cpu::reduce(reduction(op, in[0].shape().rank()), in[0], out[0], scratch);
+void run(const ReduceOp<kind>& op, Arrays in, Arrays out, Scratch scratch) {
+  cpu::reduce(reduction(op, in[0].shape().rank()), in[0], out[0], scratch.data());
 }
 
 template <Kind kind>

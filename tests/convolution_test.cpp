@@ -1,0 +1,286 @@
+// Convolutions of small integers are exact in every dtype, so that results must equal a plain loop bit for bit.
+#include "thalweg/backend/cpu/convolution.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "thalweg/backend/cpu/convolution_provider.h"
+#include "thalweg/core/error.h"
+#include "thalweg/core/thread_pool.h"
+
+namespace thalweg::cpu {
+namespace {
+
+struct Free {
+  void operator()(std::byte* p) const { std::free(p); }
+};
+
+std::unique_ptr<std::byte, Free> aligned(std::size_t bytes) {
+  return std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)));
+}
+
+template <class F>
+auto with_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::f16: return f(Half{});
+    case DType::bf16: return f(BFloat16{});
+    case DType::i32: return f(std::int32_t{});
+    default: return f(std::int64_t{});
+  }
+}
+
+using Values = std::vector<double>;
+
+std::vector<std::byte> to_bytes(DType dtype, const Values& values) {
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(size_of(dtype)));
+  with_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      T value;
+      if constexpr (sizeof(T) == 2) {
+        value = T(static_cast<float>(values[i]));
+      } else {
+        value = static_cast<T>(values[i]);
+      }
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+  return bytes;
+}
+
+Values to_values(DType dtype, const std::vector<std::byte>& bytes) {
+  Values values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
+  with_type(dtype, [&](auto value) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+      values[i] = static_cast<double>(value);
+    }
+  });
+  return values;
+}
+
+Values random_values(std::int64_t size, unsigned seed) {
+  std::mt19937 random(seed);
+  Values values(static_cast<std::size_t>(size));
+  for (double& value : values) value = static_cast<int>(random() % 3) - 1;
+  return values;
+}
+
+// Calls f(index in x, index in w, index in y) for every product of the convolution.
+template <class F>
+void for_each_product(const Convolution& c, F&& f) {
+  std::array<std::int64_t, 3> in{1, 1, 1}, k{1, 1, 1}, out{1, 1, 1}, s{1, 1, 1}, d{1, 1, 1}, pad{0, 0, 0};
+  for (int i = 0; i < c.spatial; ++i) {
+    const auto to = static_cast<std::size_t>(3 - c.spatial + i), from = static_cast<std::size_t>(i);
+    in[to] = c.input[from], k[to] = c.kernel[from], out[to] = c.output[from];
+    s[to] = c.stride[from], d[to] = c.dilation[from], pad[to] = c.pad_before[from];
+  }
+  const std::int64_t in_group = c.in_channels / c.groups, out_group = c.out_channels / c.groups;
+  const std::int64_t pixels = out[0] * out[1] * out[2], taps = k[0] * k[1] * k[2];
+  for (std::int64_t n = 0; n < c.batch; ++n)
+    for (std::int64_t o = 0; o < pixels; ++o)
+      for (std::int64_t t = 0; t < taps; ++t) {
+        const std::int64_t z = o / (out[1] * out[2]) * s[0] + t / (k[1] * k[2]) * d[0] - pad[0];
+        const std::int64_t y = o / out[2] % out[1] * s[1] + t / k[2] % k[1] * d[1] - pad[1];
+        const std::int64_t x = o % out[2] * s[2] + t % k[2] * d[2] - pad[2];
+        if (z < 0 || y < 0 || x < 0 || z >= in[0] || y >= in[1] || x >= in[2]) continue;
+        const std::int64_t pixel = ((n * in[0] + z) * in[1] + y) * in[2] + x;
+        for (std::int64_t oc = 0; oc < c.out_channels; ++oc)
+          for (std::int64_t i = 0; i < in_group; ++i)
+            f(static_cast<std::size_t>(pixel * c.in_channels + oc / out_group * in_group + i),
+              static_cast<std::size_t>((t * in_group + i) * c.out_channels + oc),
+              static_cast<std::size_t>((n * pixels + o) * c.out_channels + oc));
+      }
+}
+
+struct Problem {
+  explicit Problem(const Convolution& c)
+      : c(c),
+        x(random_values(elements_of_x(c), 1)),
+        w(random_values(elements_of_w(c), 2)),
+        y(random_values(elements_of_y(c), 3)) {}
+
+  Values expected(Direction direction) const {
+    Values out((direction == Direction::forward ? y : direction == Direction::backward_data ? x : w).size());
+    for_each_product(c, [&](std::size_t xi, std::size_t wi, std::size_t yi) {
+      switch (direction) {
+        case Direction::forward: out[yi] += x[xi] * w[wi]; break;
+        case Direction::backward_data: out[xi] += y[yi] * w[wi]; break;
+        case Direction::backward_weights: out[wi] += x[xi] * y[yi]; break;
+      }
+    });
+    return out;
+  }
+
+  std::vector<std::byte> run(Provider provider, Direction direction) const {
+    const Values& a = direction == Direction::backward_data ? y : x;
+    const Values& b = direction == Direction::backward_weights ? y : w;
+    const Values& out = direction == Direction::forward ? y : direction == Direction::backward_data ? x : w;
+    const auto first = to_bytes(c.dtype, a), second = to_bytes(c.dtype, b);
+    std::vector<std::byte> result(out.size() * static_cast<std::size_t>(size_of(c.dtype)), std::byte{0x55});
+    const std::size_t bytes = convolution_workspace(provider, direction, c);
+    const auto workspace = aligned(bytes);
+    convolution(provider, direction, c, {first.data(), second.data(), result.data()}, {workspace.get(), bytes});
+    return result;
+  }
+
+  Convolution c;
+  Values x, w, y;
+};
+
+constexpr Direction kDirections[] = {Direction::forward, Direction::backward_data, Direction::backward_weights};
+
+std::string describe(const Convolution& c, Direction direction, Provider provider) {
+  std::string text = "direction " + std::to_string(static_cast<int>(direction)) + " provider " +
+                     std::to_string(static_cast<int>(provider)) + " dtype " +
+                     std::to_string(static_cast<int>(c.dtype)) + " batch " + std::to_string(c.batch) + " channels " +
+                     std::to_string(c.in_channels) + " -> " + std::to_string(c.out_channels) + " groups " +
+                     std::to_string(c.groups);
+  for (const auto& axes : {c.input, c.kernel, c.output, c.stride, c.dilation, c.pad_before, c.pad_after}) {
+    text += " |";
+    for (int i = 0; i < c.spatial; ++i) text += " " + std::to_string(axes[static_cast<std::size_t>(i)]);
+  }
+  return text;
+}
+
+// Fills in the output size.
+Convolution sized(Convolution c) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i) {
+    const std::int64_t room = c.input[i] + c.pad_before[i] + c.pad_after[i] - (c.kernel[i] - 1) * c.dilation[i] - 1;
+    c.output[i] = room < 0 ? 0 : room / c.stride[i] + 1;
+  }
+  return c;
+}
+
+Convolution two_dimensional(DType dtype, std::int64_t batch, std::int64_t size, std::int64_t in, std::int64_t out,
+                            std::int64_t kernel) {
+  Convolution c;
+  c.dtype = dtype, c.batch = batch, c.in_channels = in, c.out_channels = out;
+  c.input = {size, size + 1, 1}, c.kernel = {kernel, kernel, 1};
+  c.pad_before = c.pad_after = {kernel / 2, kernel / 2, 0};
+  return sized(c);
+}
+
+// Channels, groups, strides, dilations and paddings that differ along every axis, in one to three dimensions.
+std::vector<Convolution> varied(DType dtype) {
+  std::vector<Convolution> list;
+  struct Channels {
+    std::int64_t in, out, groups;
+  };
+  for (int spatial = 1; spatial <= 3; ++spatial)
+    for (const Channels& channels : {Channels{3, 5, 1}, {16, 16, 1}, {4, 6, 2}, {6, 6, 6}, {5, 10, 5}})
+      for (int variant = 0; variant < 4; ++variant) {
+        Convolution c;
+        c.dtype = dtype, c.spatial = spatial, c.batch = 3;
+        c.in_channels = channels.in, c.out_channels = channels.out, c.groups = channels.groups;
+        c.input = {7, 6, 5}, c.kernel = {3, 2, 1};
+        if (variant & 1) c.stride = {2, 1, 3}, c.pad_before = {1, 0, 2}, c.pad_after = {2, 1, 0};
+        if (variant & 2) c.dilation = {2, 3, 1}, c.kernel = {2, 2, 3};
+        list.push_back(sized(c));
+      }
+  list.push_back(two_dimensional(dtype, 5, 9, 19, 33, 3));
+  list.push_back(two_dimensional(dtype, 2, 8, 32, 16, 1));
+  return list;
+}
+
+void expect_exact(Provider provider, const Convolution& c) {
+  const Problem problem(c);
+  for (const Direction direction : kDirections) {
+    if (provider == Provider::onednn && !onednn::supported(direction, c)) continue;
+    ASSERT_EQ(to_values(c.dtype, problem.run(provider, direction)), problem.expected(direction))
+        << describe(c, direction, provider);
+  }
+}
+
+class ConvolutionTest : public testing::TestWithParam<DType> {
+ protected:
+  void TearDown() override { config::set_threads(0); }
+};
+
+std::string dtype_name(const testing::TestParamInfo<DType>& info) {
+  constexpr const char* names[] = {"f32", "f64", "f16", "bf16", "i32", "i64"};
+  return names[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(, ConvolutionTest,
+                         testing::Values(DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32), dtype_name);
+
+TEST_P(ConvolutionTest, builtin_equals_a_plain_loop) {
+  for (const Convolution& c : varied(GetParam())) {
+    expect_exact(Provider::builtin, c);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(ConvolutionTest, onednn_equals_a_plain_loop) {
+  for (const Convolution& c : varied(GetParam())) {
+    expect_exact(Provider::onednn, c);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(ConvolutionTest, zero_sizes_are_fine) {
+  Convolution empty = two_dimensional(GetParam(), 0, 4, 2, 3, 3);
+  expect_exact(Provider::automatic, empty);
+  expect_exact(Provider::automatic, two_dimensional(GetParam(), 2, 4, 0, 3, 3));
+  expect_exact(Provider::automatic, two_dimensional(GetParam(), 2, 4, 3, 0, 3));
+  Convolution no_output = two_dimensional(GetParam(), 2, 4, 3, 2, 3);
+  no_output.pad_before = no_output.pad_after = {0, 0, 0};
+  no_output.input = {2, 5, 1};
+  expect_exact(Provider::automatic, sized(no_output));
+}
+
+// Values with rounding errors: any change of the order of sums would show.
+TEST_P(ConvolutionTest, same_bits_for_any_number_of_threads) {
+  for (const Provider provider : {Provider::automatic, Provider::builtin})
+    for (const Convolution& c :
+         {two_dimensional(GetParam(), 9, 16, 16, 32, 3), two_dimensional(GetParam(), 2, 20, 8, 8, 5)}) {
+      Problem problem(c);
+      for (Values* values : {&problem.x, &problem.w, &problem.y})
+        for (std::size_t i = 0; i < values->size(); ++i) (*values)[i] *= static_cast<double>(i % 97) / 97;
+      for (const Direction direction : kDirections) {
+        config::set_threads(1);
+        const auto expected = problem.run(provider, direction);
+        for (const int threads : {2, 3, 4}) {
+          config::set_threads(threads);
+          EXPECT_EQ(problem.run(provider, direction), expected)
+              << describe(c, direction, provider) << " threads " << threads;
+        }
+      }
+    }
+}
+
+TEST(ConvolutionPublic, functions_reach_the_three_directions) {
+  const Problem problem(two_dimensional(DType::f32, 2, 6, 3, 4, 3));
+  const Convolution& c = problem.c;
+  const auto x = to_bytes(c.dtype, problem.x), w = to_bytes(c.dtype, problem.w), y = to_bytes(c.dtype, problem.y);
+  const auto check = [&](Direction direction, std::size_t bytes, std::size_t size, auto&& call) {
+    std::vector<std::byte> out(size);
+    const auto workspace = aligned(bytes);
+    call(out.data(), std::span<std::byte>(workspace.get(), bytes));
+    EXPECT_EQ(to_values(c.dtype, out), problem.expected(direction));
+  };
+  check(Direction::forward, convolution_forward_workspace(c), y.size(),
+        [&](void* out, auto workspace) { convolution_forward(c, x.data(), w.data(), out, workspace); });
+  check(Direction::backward_data, convolution_backward_data_workspace(c), x.size(),
+        [&](void* out, auto workspace) { convolution_backward_data(c, y.data(), w.data(), out, workspace); });
+  check(Direction::backward_weights, convolution_backward_weights_workspace(c), w.size(),
+        [&](void* out, auto workspace) { convolution_backward_weights(c, x.data(), y.data(), out, workspace); });
+}
+
+TEST(ConvolutionPublic, groups_must_divide_the_channels) {
+  Convolution c = two_dimensional(DType::f32, 1, 4, 3, 4, 3);
+  c.groups = 2;
+  EXPECT_THROW(convolution_forward_workspace(c), Error);
+}
+
+}  // namespace
+}  // namespace thalweg::cpu

@@ -1,0 +1,124 @@
+#include "thalweg/autodiff/records.h"
+
+#include <algorithm>
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/log.h"
+
+namespace thalweg {
+
+TapeRecords::TapeRecords(TapeOptions options) : options_(options), thread_(std::this_thread::get_id()) { start(); }
+
+TapeRecords::~TapeRecords() { stop(); }
+
+void TapeRecords::start() {
+  recorders().push_back(this);
+  recording_ = true;
+}
+
+void TapeRecords::stop() {
+  if (!recording_) return;
+  recording_ = false;
+  auto& list = recorders();
+  Recorders rest;
+  for (auto* recorder : list)
+    if (recorder != this) rest.push_back(recorder);
+  list = rest;
+}
+
+void TapeRecords::check_thread(const char* what) const {
+  TW_CHECK(failed_precondition, std::this_thread::get_id() == thread_, "tape",
+           "make a tape of its own on each thread, or hand over the computed gradients",
+           "{} was called from another thread: expected the thread that made the tape", what);
+}
+
+void TapeRecords::check(const OpInfo& info, std::span<const Tensor> inputs) {
+  if (info.kind != GradientKind::missing) return;
+  for (const auto& input : inputs)
+    TW_CHECK(unimplemented, !tracked(input), info.name,
+             "keep it out of the differentiated path with stop_gradient, or give it a rule with custom_gradient",
+             "has no gradient rule: expected a differentiable op under a watched input, got {}", info.name);
+}
+
+void TapeRecords::record(const OpCall& call) {
+  if (call.info.kind == GradientKind::none) return;
+  Needs needs;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (tracked(call.inputs[i])) needs.add(static_cast<int>(i));
+  const bool differentiable =
+      std::any_of(call.outputs.begin(), call.outputs.end(), [](const Tensor& t) { return is_float(t.dtype()); });
+  if (!needs.any() || !differentiable) return;
+
+  auto& record = records_.emplace_back(Record{&call.info, call.info.copy(call.op),
+                                              Kept(call.info.name, call.inputs, call.outputs, call.info.keeps(call.op, needs)),
+                                              {}, {}, needs});
+  for (const auto& input : call.inputs) record.inputs.push_back(input.id());
+  for (const auto& output : call.outputs) {
+    record.outputs.push_back(output.id());
+    if (is_float(output.dtype())) tracked_[output.id()] = 1;
+  }
+}
+
+void TapeRecords::read(const Variable& variable, const Tensor& value) {
+  const bool asked = std::find(explicitly_watched_.begin(), explicitly_watched_.end(), variable.id()) != explicitly_watched_.end();
+  if (!asked && !(variable.trainable() && options_.watch_accessed_variables)) return;
+  if (!is_float(value.dtype())) return;
+  tracked_[value.id()] = 1;
+  variable_reads_.emplace_back(variable.id(), value.id());
+  if (std::find(watched_.begin(), watched_.end(), variable) == watched_.end()) watched_.push_back(variable);
+}
+
+void TapeRecords::watch(const Tensor& tensor) {
+  if (is_float(tensor.dtype())) {
+    tracked_[tensor.id()] = 1;
+    return;
+  }
+  static std::atomic<int> warnings{0};
+  if (warnings.fetch_add(1) < 5)
+    warn(fmt::format("[tape] watching a tensor of {}: only float tensors have gradients; this one's will be undefined", tensor.dtype()));
+}
+
+void TapeRecords::watch(const Variable& variable) {
+  explicitly_watched_.push_back(variable.id());
+  if (std::find(watched_.begin(), watched_.end(), variable) == watched_.end()) watched_.push_back(variable);
+}
+
+void TapeRecords::reset() {
+  records_.clear();
+  tracked_.clear();
+  watched_.clear();
+  explicitly_watched_.clear();
+  variable_reads_.clear();
+  consumed_ = false;
+  if (!recording_) start();
+}
+
+SourceIds TapeRecords::source(const Variable& variable) const {
+  SourceIds source{{}, variable.spec()};
+  for (const auto& [id, value] : variable_reads_)
+    if (id == variable.id()) source.ids.push_back(value);
+  return source;
+}
+
+void TapeRecords::begin_request() {
+  check_thread("gradient");
+  TW_CHECK(failed_precondition, !consumed_, "tape",
+           "make the tape persistent: tw::GradientTape tape({.persistent = true}), or ask for all gradients in one call",
+           "gradient was called a second time: expected one call on a non-persistent tape, which frees what it kept");
+  if (!options_.persistent) {
+    stop();
+    consumed_ = true;
+    return;
+  }
+  static std::atomic<bool> warned{false};
+  if (recording_ && !warned.exchange(true))
+    warn("[tape] gradient of a persistent tape inside its own scope: the backward ops are recorded too, which costs memory");
+}
+
+void TapeRecords::end_request() {
+  if (options_.persistent) return;
+  records_.clear();
+  tracked_.clear();
+}
+
+}  // namespace thalweg

@@ -1,0 +1,76 @@
+#pragma once
+
+// Inside a tape: what was recorded, and the backward pass over it.
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "thalweg/autodiff/id_map.h"
+#include "thalweg/autodiff/tape.h"
+#include "thalweg/core/dispatch.h"
+
+namespace thalweg {
+
+struct Record {
+  const OpInfo* info;
+  std::shared_ptr<const void> op;
+  Kept kept;
+  SmallVector<std::uint64_t, 4> inputs, outputs;  // ids
+  Needs needs;                                    // the inputs that were tracked
+};
+
+// A tensor or a variable whose gradient is asked: the ids under which the tape knows it.
+struct SourceIds {
+  std::vector<std::uint64_t> ids;
+  Spec spec;
+};
+
+class TapeRecords final : public Recorder {
+ public:
+  explicit TapeRecords(TapeOptions options);
+  ~TapeRecords();
+
+  void check(const OpInfo& info, std::span<const Tensor> inputs) override;
+  void record(const OpCall& call) override;
+  void read(const Variable& variable, const Tensor& value) override;
+
+  void watch(const Tensor& tensor);
+  void watch(const Variable& variable);
+  void start();
+  void stop();
+  void reset();
+  bool recording() const { return recording_; }
+  void check_thread(const char* what) const;
+  const std::vector<Variable>& watched_variables() const { return watched_; }
+  const std::deque<Record>& records() const { return records_; }
+
+  SourceIds source(const Tensor& tensor) const { return {{tensor.id()}, tensor.spec()}; }
+  SourceIds source(const Variable& variable) const;
+
+  // One request: any number of backward passes over the same records. A non-persistent tape is closed by it.
+  void begin_request();
+  void end_request();
+  bool persistent() const { return options_.persistent; }
+
+  // seeds: one per target, defined. last: this is the final pass of the request, so that a non-persistent tape lets go
+  // of each record as soon as it is done.
+  std::vector<Gradient> backward(const std::vector<Tensor>& targets, const std::vector<Tensor>& seeds,
+                                 const std::vector<SourceIds>& sources, bool last);
+
+ private:
+  bool tracked(const Tensor& tensor) const { return is_float(tensor.dtype()) && tracked_.contains(tensor.id()); }
+
+  TapeOptions options_;
+  std::thread::id thread_;
+  bool recording_ = false, consumed_ = false;
+  IdMap<char> tracked_;
+  std::deque<Record> records_;
+  std::vector<Variable> watched_;
+  std::vector<std::uint64_t> explicitly_watched_;                       // variable ids
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> variable_reads_;  // variable id, value id
+};
+
+// a + b, sparse where both are.
+Gradient add_gradients(const Gradient& a, const Gradient& b);
+
+}  // namespace thalweg

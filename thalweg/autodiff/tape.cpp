@@ -1,0 +1,124 @@
+#include "thalweg/autodiff/tape.h"
+
+#include "thalweg/autodiff/records.h"
+#include "thalweg/core/check.h"
+#include "thalweg/ops/creation/creation.h"
+
+namespace thalweg {
+namespace {
+
+std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const std::vector<Tensor>& given) {
+  TW_CHECK_USER(given.empty() || given.size() == targets.size(), "gradient", "give one output gradient per target, undefined for ones",
+                "expected {} output gradients, got {}", targets.size(), given.size());
+  std::vector<Tensor> seeds;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto& spec = targets[i].spec();
+    if (given.empty() || !given[i].defined()) {
+      seeds.push_back(is_float(spec.dtype) ? ones(spec.shape, spec.dtype) : Tensor());
+      continue;
+    }
+    TW_CHECK_USER(given[i].spec() == spec, "gradient", "an output gradient has the shape and dtype of its target",
+                  "output gradient {} must be {} {}, got {} {}", i, spec.shape, spec.dtype, given[i].shape(), given[i].dtype());
+    seeds.push_back(given[i]);
+  }
+  return seeds;
+}
+
+// Closes the request also when a rule throws.
+class Request {
+ public:
+  explicit Request(TapeRecords& records) : records_(records) { records_.begin_request(); }
+  ~Request() { records_.end_request(); }
+
+ private:
+  TapeRecords& records_;
+};
+
+std::vector<Gradient> run(TapeRecords& records, const std::vector<Tensor>& targets, const std::vector<SourceIds>& sources,
+                          const GradientOptions& options) {
+  std::vector<Tensor> seeds = seeds_for(targets, options.output_gradients), connected, connected_seeds;
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (seeds[i].defined()) connected.push_back(targets[i]), connected_seeds.push_back(seeds[i]);
+  Request request(records);
+  auto gradients = records.backward(connected, connected_seeds, sources, true);
+  if (options.unconnected == Unconnected::zero)
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      if (!gradients[i].defined()) gradients[i] = zeros(sources[i].spec.shape, sources[i].spec.dtype);
+  return gradients;
+}
+
+template <class Sources>
+std::vector<SourceIds> ids_of(const TapeRecords& records, const Sources& sources) {
+  std::vector<SourceIds> ids;
+  for (const auto& source : sources) ids.push_back(records.source(source));
+  return ids;
+}
+
+// One backward pass per column of seeds; column(k) is the seed, row k of the result is its gradient.
+template <class Column>
+std::vector<Tensor> passes(TapeRecords& records, const Tensor& target, const SourceIds& source, std::int64_t count, Column column) {
+  Request request(records);
+  std::vector<Tensor> rows;
+  for (std::int64_t k = 0; k < count; ++k)
+    rows.push_back(records.backward({target}, {column(k)}, {source}, k + 1 == count)[0].dense());
+  return rows;
+}
+
+}  // namespace
+
+GradientTape::GradientTape(TapeOptions options) : records_(std::make_unique<TapeRecords>(options)) {}
+GradientTape::~GradientTape() = default;
+
+void GradientTape::watch(const Tensor& tensor) { records_->check_thread("watch"), records_->watch(tensor); }
+void GradientTape::watch(const Variable& variable) { records_->check_thread("watch"), records_->watch(variable); }
+void GradientTape::watch(const std::vector<Tensor>& tensors) {
+  for (const auto& tensor : tensors) watch(tensor);
+}
+void GradientTape::watch(const std::vector<Variable>& variables) {
+  for (const auto& variable : variables) watch(variable);
+}
+std::vector<Variable> GradientTape::watched_variables() const { return records_->watched_variables(); }
+
+std::vector<Gradient> GradientTape::gradient(const std::vector<Tensor>& targets, const std::vector<Tensor>& sources,
+                                             const GradientOptions& options) {
+  return run(*records_, targets, ids_of(*records_, sources), options);
+}
+std::vector<Gradient> GradientTape::gradient(const std::vector<Tensor>& targets, const std::vector<Variable>& sources,
+                                             const GradientOptions& options) {
+  return run(*records_, targets, ids_of(*records_, sources), options);
+}
+std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources, const GradientOptions& options) {
+  return gradient(std::vector{target}, sources, options);
+}
+std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources, const GradientOptions& options) {
+  return gradient(std::vector{target}, sources, options);
+}
+Tensor GradientTape::gradient(const std::vector<Tensor>& targets, const Tensor& source, const GradientOptions& options) {
+  return gradient(targets, std::vector{source}, options)[0].dense();
+}
+Tensor GradientTape::gradient(const std::vector<Tensor>& targets, const Variable& source, const GradientOptions& options) {
+  return gradient(targets, std::vector{source}, options)[0].dense();
+}
+Tensor GradientTape::gradient(const Tensor& target, const Tensor& source, const GradientOptions& options) {
+  return gradient(std::vector{target}, std::vector{source}, options)[0].dense();
+}
+Tensor GradientTape::gradient(const Tensor& target, const Variable& source, const GradientOptions& options) {
+  return gradient(std::vector{target}, std::vector{source}, options)[0].dense();
+}
+
+GradientTape::Pause::Pause(TapeRecords& records) : records_(records) {
+  records_.check_thread("stop_recording");
+  TW_CHECK(failed_precondition, records_.recording(), "tape", "pause a tape only while it records, and once at a time",
+           "stop_recording was called on a tape that does not record: expected a recording tape");
+  records_.stop();
+}
+GradientTape::Pause::~Pause() {
+  if (!records_.recording()) records_.start();
+}
+GradientTape::Pause GradientTape::stop_recording() { return Pause(*records_); }
+
+void GradientTape::reset() { records_->check_thread("reset"), records_->reset(); }
+
+std::int64_t GradientTape::recorded_ops() const { return static_cast<std::int64_t>(records_->records().size()); }
+
+}  // namespace thalweg

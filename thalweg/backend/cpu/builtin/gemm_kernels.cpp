@@ -1,0 +1,216 @@
+// Register-tiled products. A panel of B, one or two vectors wide, is packed on the stack; rows of A are broadcast
+// against it, and the sums of a few rows stay in registers for a whole block of the depth.
+#include "thalweg/backend/cpu/builtin/gemm_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "thalweg/backend/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "thalweg/backend/cpu/builtin/gemm_kernels.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::cpu::builtin::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows whose sums fit the registers beside two vectors of B: 28 of 32 with AVX-512, 12 of 16 otherwise. A read in
+// place needs an address register for each row, hence fewer.
+#if HWY_TARGET == HWY_AVX3
+constexpr int kPackedRows = 14, kDirectRows = 8;
+#else
+constexpr int kPackedRows = 6, kDirectRows = 6;
+#endif
+
+template <class T>
+struct Strip {
+  std::int64_t depth;
+  const T* a;  // packed: [depth][rows]
+  std::int64_t a_row, a_depth;
+  const T* panel;  // [depth][vectors * lanes]
+  T* c;
+  std::int64_t ldc;
+  std::int64_t columns;  // of C; the panel is padded with zeros
+  bool accumulate;
+};
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_first(D d, const T* p, std::int64_t count) {
+  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
+#else  // other targets may read past the end
+  HWY_ALIGN T lanes[HWY_LANES(T)] = {};
+  std::copy_n(p, count, lanes);
+  return hn::Load(d, lanes);
+#endif
+}
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void store_first(hn::Vec<D> v, D d, T* p, std::int64_t count) {
+  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, p);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
+#else
+  HWY_ALIGN T lanes[HWY_LANES(T)];
+  hn::Store(v, d, lanes);
+  std::copy_n(lanes, count, p);
+#endif
+}
+
+// C[rows, columns] (+)= A[rows, depth] panel[depth, columns]
+template <class T, int kRows, int kVectors, bool kPacked>
+void strip_kernel(const Strip<T>& s) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  hn::Vec<decltype(d)> sums[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  const T* HWY_RESTRICT a = s.a;
+  const T* HWY_RESTRICT panel = s.panel;
+  for (std::int64_t p = 0; p < s.depth; ++p) {
+    hn::Vec<decltype(d)> b[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) b[v] = hn::Load(d, panel + v * lanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const auto value = hn::Set(d, kPacked ? a[i] : a[i * s.a_row]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(value, b[v], sums[i][v]);
+    }
+    a += kPacked ? kRows : s.a_depth;
+    panel += kVectors * lanes;
+  }
+  const bool accumulate = s.accumulate;
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      T* c = s.c + i * s.ldc + v * lanes;
+      const std::int64_t count = s.columns - v * lanes;
+      if (count <= 0) continue;
+      store_first(accumulate ? hn::Add(load_first(d, c, count), sums[i][v]) : sums[i][v], d, c, count);
+    }
+}
+
+template <class T>
+using StripKernel = void (*)(const Strip<T>&);
+
+// kernels[r - 1] computes r rows.
+template <class T, int kVectors, bool kPacked, std::size_t... kIndex>
+constexpr std::array<StripKernel<T>, sizeof...(kIndex)> strip_kernels(std::index_sequence<kIndex...>) {
+  return {strip_kernel<T, static_cast<int>(kIndex) + 1, kVectors, kPacked>...};
+}
+
+// panel[p, j] = B[p, j], zero beyond `columns`; [depth][width]
+template <class T>
+void pack_panel(const T* b, std::int64_t b_depth, std::int64_t b_column, std::int64_t depth, std::int64_t columns,
+                std::int64_t width, T* panel) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  if (b_column == 1) {
+    for (std::int64_t p = 0; p < depth; ++p)
+      for (std::int64_t j = 0; j < width; j += lanes) {
+        const std::int64_t count = columns - j;
+        hn::Store(count > 0 ? load_first(d, b + p * b_depth + j, count) : hn::Zero(d), d, panel + p * width + j);
+      }
+    return;
+  }
+  if (columns < width) std::fill_n(panel, depth * width, T(0));
+  for (std::int64_t j = 0; j < columns; ++j)
+    for (std::int64_t p = 0; p < depth; ++p) panel[p * width + j] = b[p * b_depth + j * b_column];
+}
+
+// Divides rows evenly into strips of at most `most` (32 rows are 3 strips of 11, not 14 + 14 + 4).
+struct Strips {
+  std::int64_t rows, count;
+  Strips(std::int64_t rows, std::int64_t most) : rows(rows), count((rows + most - 1) / most) {}
+  std::int64_t begin(std::int64_t i) const { return rows / count * i + std::min(i, rows % count); }
+  std::int64_t size(std::int64_t i) const { return rows / count + (i < rows % count ? 1 : 0); }
+};
+
+template <class T>
+void pack_rows(const Product<T>& product, std::int64_t row, std::int64_t rows, std::int64_t depth_begin,
+               std::int64_t depth, T* packed) {
+  const Strips strips(rows, kPackedRows);
+  for (std::int64_t strip = 0; strip < strips.count; ++strip) {
+    const std::int64_t size = strips.size(strip);
+    const T* a = product.a + (row + strips.begin(strip)) * product.a_row + depth_begin * product.a_depth;
+    T* to = packed + strips.begin(strip) * depth;
+    if (product.a_row == 1) {
+      for (std::int64_t p = 0; p < depth; ++p)
+        for (std::int64_t i = 0; i < size; ++i) to[p * size + i] = a[p * product.a_depth + i];
+    } else {
+      for (std::int64_t i = 0; i < size; ++i)
+        for (std::int64_t p = 0; p < depth; ++p) to[p * size + i] = a[i * product.a_row + p * product.a_depth];
+    }
+  }
+}
+
+// All columns of C for rows [row, row + rows) and one block of the depth.
+template <class T, bool kPacked>
+void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t rows, std::int64_t depth_begin,
+                    std::int64_t depth, const T* packed) {
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  constexpr int most = kPacked ? kPackedRows : kDirectRows;
+  constexpr auto narrow = strip_kernels<T, 1, kPacked>(std::make_index_sequence<most>());
+  constexpr auto wide = strip_kernels<T, 2, kPacked>(std::make_index_sequence<most>());
+  HWY_ALIGN T panel[kBlockDepth * 2 * HWY_LANES(T)];
+  const Strips strips(rows, most);
+  const bool add = product.accumulate || depth_begin > 0;
+  for (std::int64_t j = 0; j < product.n; j += 2 * lanes) {
+    const std::int64_t columns = std::min(2 * lanes, product.n - j);
+    const bool one_vector = columns <= lanes;
+    pack_panel(product.b + depth_begin * product.b_depth + j * product.b_column, product.b_depth, product.b_column,
+               depth, columns, one_vector ? lanes : 2 * lanes, panel);
+    for (std::int64_t i = 0; i < strips.count; ++i) {
+      const std::int64_t begin = row + strips.begin(i);
+      const T* a = kPacked ? packed + strips.begin(i) * depth
+                           : product.a + begin * product.a_row + depth_begin * product.a_depth;
+      const auto index = static_cast<std::size_t>(strips.size(i) - 1);
+      (one_vector ? narrow : wide)[index]({depth, a, product.a_row, product.a_depth, panel,
+                                           product.c + begin * product.ldc + j, product.ldc, columns, add});
+    }
+  }
+}
+
+template <class T>
+void multiply_blocks(const Product<T>& product, T* packed_a) {
+  for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
+    const std::int64_t depth = std::min(kBlockDepth, product.k - p);
+    if (packed_a == nullptr) {
+      multiply_block<T, false>(product, 0, product.m, p, depth, nullptr);
+      continue;
+    }
+    for (std::int64_t row = 0; row < product.m; row += kBlockRows) {
+      const std::int64_t rows = std::min(kBlockRows, product.m - row);
+      pack_rows(product, row, rows, p, depth, packed_a);
+      multiply_block<T, true>(product, row, rows, p, depth, packed_a);
+    }
+  }
+}
+
+void multiply_f32(const Product<float>& product, float* packed_a) { multiply_blocks(product, packed_a); }
+void multiply_f64(const Product<double>& product, double* packed_a) { multiply_blocks(product, packed_a); }
+
+}  // namespace thalweg::cpu::builtin::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace thalweg::cpu::builtin {
+
+HWY_EXPORT(multiply_f32);
+HWY_EXPORT(multiply_f64);
+
+void multiply(const Product<float>& product, float* packed_a) { HWY_DYNAMIC_DISPATCH(multiply_f32)(product, packed_a); }
+void multiply(const Product<double>& product, double* packed_a) {
+  HWY_DYNAMIC_DISPATCH(multiply_f64)(product, packed_a);
+}
+
+}  // namespace thalweg::cpu::builtin
+#endif

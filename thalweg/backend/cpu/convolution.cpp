@@ -1,0 +1,109 @@
+#include "thalweg/backend/cpu/convolution.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "thalweg/backend/cpu/convolution_provider.h"
+#include "thalweg/core/check.h"
+
+namespace thalweg::cpu {
+namespace {
+
+std::int64_t product(const Convolution& convolution, const std::array<std::int64_t, 3>& sizes) {
+  std::int64_t result = 1;
+  for (int i = 0; i < convolution.spatial; ++i) result *= sizes[static_cast<std::size_t>(i)];
+  return result;
+}
+
+void check(const Convolution& c) {
+  TW_CHECK_INTERNAL(c.spatial >= 1 && c.spatial <= 3, "convolution", "{} spatial dimensions", c.spatial);
+  TW_CHECK_INTERNAL(c.groups >= 1 && c.in_channels % c.groups == 0 && c.out_channels % c.groups == 0, "convolution",
+                    "{} groups do not divide {} and {} channels", c.groups, c.in_channels, c.out_channels);
+}
+
+struct Sizes {
+  std::int64_t a, b, out;
+};
+
+Sizes sizes_of(Direction direction, const Convolution& c) {
+  switch (direction) {
+    case Direction::forward: return {elements_of_x(c), elements_of_w(c), elements_of_y(c)};
+    case Direction::backward_data: return {elements_of_y(c), elements_of_w(c), elements_of_x(c)};
+    case Direction::backward_weights: break;
+  }
+  return {elements_of_x(c), elements_of_y(c), elements_of_w(c)};
+}
+
+bool takes_onednn(Provider provider, Direction direction, const Convolution& c) {
+  const bool taken = provider != Provider::builtin && onednn::supported(direction, c);
+  TW_CHECK_INTERNAL(taken || provider != Provider::onednn, "convolution", "oneDNN does not support this convolution");
+  return taken;
+}
+
+ConvolutionOperands operands(const void* a, const void* b, void* out) {
+  return {static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(out)};
+}
+
+}  // namespace
+
+std::int64_t elements_of_x(const Convolution& c) { return c.batch * product(c, c.input) * c.in_channels; }
+std::int64_t elements_of_w(const Convolution& c) {
+  return product(c, c.kernel) * (c.in_channels / c.groups) * c.out_channels;
+}
+std::int64_t elements_of_y(const Convolution& c) { return c.batch * product(c, c.output) * c.out_channels; }
+
+double flops_of(const Convolution& c) {
+  return 2.0 * static_cast<double>(elements_of_y(c)) *
+         static_cast<double>(product(c, c.kernel) * (c.in_channels / c.groups));
+}
+
+std::int64_t weight_partials(double flops, std::size_t weights_bytes) {
+  const double worth = std::clamp(flops / 4e6, 1.0, 8.0),
+               fitting = 16.0 * 1024 * 1024 / static_cast<double>(weights_bytes);
+  return static_cast<std::int64_t>(std::min(worth, std::max(fitting, 2.0)));
+}
+
+std::size_t convolution_workspace(Provider provider, Direction direction, const Convolution& c) {
+  check(c);
+  const Sizes sizes = sizes_of(direction, c);
+  if (sizes.a == 0 || sizes.b == 0 || sizes.out == 0) return 0;
+  return (takes_onednn(provider, direction, c) ? onednn::convolution_workspace : builtin::convolution_workspace)(
+      direction, c);
+}
+
+void convolution(Provider provider, Direction direction, const Convolution& c, const ConvolutionOperands& operands,
+                 std::span<std::byte> workspace) {
+  check(c);
+  const Sizes sizes = sizes_of(direction, c);
+  if (sizes.out == 0) return;
+  if (sizes.a == 0 || sizes.b == 0) {
+    std::memset(operands.out, 0, static_cast<std::size_t>(sizes.out * size_of(c.dtype)));
+    return;
+  }
+  (takes_onednn(provider, direction, c) ? onednn::convolution : builtin::convolution)(direction, c, operands,
+                                                                                      workspace);
+}
+
+std::size_t convolution_forward_workspace(const Convolution& c) {
+  return convolution_workspace(Provider::automatic, Direction::forward, c);
+}
+std::size_t convolution_backward_data_workspace(const Convolution& c) {
+  return convolution_workspace(Provider::automatic, Direction::backward_data, c);
+}
+std::size_t convolution_backward_weights_workspace(const Convolution& c) {
+  return convolution_workspace(Provider::automatic, Direction::backward_weights, c);
+}
+
+void convolution_forward(const Convolution& c, const void* x, const void* w, void* y, std::span<std::byte> workspace) {
+  convolution(Provider::automatic, Direction::forward, c, operands(x, w, y), workspace);
+}
+void convolution_backward_data(const Convolution& c, const void* dy, const void* w, void* dx,
+                               std::span<std::byte> workspace) {
+  convolution(Provider::automatic, Direction::backward_data, c, operands(dy, w, dx), workspace);
+}
+void convolution_backward_weights(const Convolution& c, const void* x, const void* dy, void* dw,
+                                  std::span<std::byte> workspace) {
+  convolution(Provider::automatic, Direction::backward_weights, c, operands(x, dy, dw), workspace);
+}
+
+}  // namespace thalweg::cpu

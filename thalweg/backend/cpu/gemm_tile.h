@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+
+#include "thalweg/backend/cpu/gemm.h"
+#include "thalweg/backend/cpu/provider.h"
+
+namespace thalweg::cpu {
+
+// A product that one thread computes: a part of a Gemm, whose matrices may be wider than the part.
+struct GemmTile {
+  DType dtype = DType::f32;
+  DType out = DType::f32;  // dtype, or f32 for the partial sums of f16 and bf16
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;  // elements between stored rows
+  bool accumulate = false;
+  bool operator==(const GemmTile&) const = default;
+};
+
+namespace builtin {
+// Without scratch A is read in place, which is faster for small products and slower for large ones; f16 and bf16
+// need theirs.
+std::size_t gemm_scratch(const GemmTile& tile);
+void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch);
+}  // namespace builtin
+
+namespace onednn {
+bool supported(const GemmTile& tile);
+std::size_t gemm_scratch(const GemmTile& tile);
+void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch);
+}  // namespace onednn
+
+std::size_t gemm_workspace(Provider provider, const Gemm& gemm);
+void gemm(Provider provider, const Gemm& gemm, const void* a, const void* b, void* c, std::span<std::byte> workspace);
+
+}  // namespace thalweg::cpu

@@ -1,0 +1,88 @@
+// Products over oneDNN: one cached matmul primitive for each exact tile.
+#include "thalweg/backend/cpu/gemm_tile.h"
+#include "thalweg/backend/cpu/onednn/runtime.h"
+
+namespace thalweg::cpu::onednn {
+namespace {
+
+struct TileHash {
+  std::size_t operator()(const GemmTile& tile) const {
+    const int flags = static_cast<int>(tile.dtype) << 8 | static_cast<int>(tile.out) << 4 | (tile.transpose_a ? 1 : 0) |
+                      (tile.transpose_b ? 2 : 0) | (tile.accumulate ? 4 : 0);
+    std::size_t hash = 0;
+    for (const std::int64_t value : {std::int64_t{flags}, tile.m, tile.n, tile.k, tile.lda, tile.ldb, tile.ldc})
+      hash = hash_combine(hash, value);
+    return hash;
+  }
+};
+
+dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, DType dtype, bool transpose, std::int64_t ld) {
+  return {{rows, columns}, data_type(dtype), transpose ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+}
+
+dnnl::matmul::primitive_desc describe(const GemmTile& tile) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (tile.accumulate) {
+    dnnl::post_ops add;
+    add.append_sum(1.0f);
+    attributes.set_post_ops(add);
+  }
+  return {engine(), matrix(tile.m, tile.k, tile.dtype, tile.transpose_a, tile.lda),
+          matrix(tile.k, tile.n, tile.dtype, tile.transpose_b, tile.ldb),
+          matrix(tile.m, tile.n, tile.out, false, tile.ldc), attributes};
+}
+
+// The code is generated on the first run: planning asks for the scratch only.
+class Matmul {
+ public:
+  explicit Matmul(const GemmTile& tile)
+      : description_(describe(tile)),
+        a_(description_.src_desc(), engine(), nullptr),
+        b_(description_.weights_desc(), engine(), nullptr),
+        c_(description_.dst_desc(), engine(), nullptr),
+        scratch_(description_.scratchpad_desc(), engine(), nullptr) {}
+
+  std::size_t scratch_bytes() const { return description_.scratchpad_desc().get_size(); }
+
+  void run(const void* a, const void* b, void* c, std::byte* scratch) {
+    if (!primitive_) primitive_ = dnnl::matmul(description_);
+    a_.set_data_handle(const_cast<void*>(a));
+    b_.set_data_handle(const_cast<void*>(b));
+    c_.set_data_handle(c);
+    scratch_.set_data_handle(scratch);
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, a_.get()},
+                                    {DNNL_ARG_WEIGHTS, b_.get()},
+                                    {DNNL_ARG_DST, c_.get()},
+                                    {DNNL_ARG_SCRATCHPAD, scratch_.get()}};
+    execute(primitive_, args, 4);
+  }
+
+ private:
+  dnnl::matmul::primitive_desc description_;
+  dnnl::matmul primitive_;
+  dnnl::memory a_, b_, c_, scratch_;
+};
+
+Matmul& matmul_for(const GemmTile& tile) {
+  thread_local PrimitiveCache<GemmTile, Matmul, TileHash> cache;
+  return cache.get(tile);
+}
+
+}  // namespace
+
+bool supported(const GemmTile& tile) {
+  return tile.dtype == DType::f32 || (tile.dtype == DType::bf16 && bf16_supported());
+}
+
+std::size_t gemm_scratch(const GemmTile& tile) {
+  const OneThread one;
+  return matmul_for(tile).scratch_bytes();
+}
+
+void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch) {
+  const OneThread one;
+  matmul_for(tile).run(a, b, c, scratch);
+}
+
+}  // namespace thalweg::cpu::onednn

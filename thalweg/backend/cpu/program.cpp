@@ -1,0 +1,206 @@
+// Elementwise programs on the CPU: the output is walked in chunks of 256 elements that stay in the first-level cache;
+// each instruction is one call of a row kernel on a chunk.
+#include "thalweg/ops/program.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "thalweg/backend/cpu/row_kernels.h"
+#include "thalweg/core/check.h"
+#include "thalweg/core/convert.h"
+#include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/broadcast.h"
+
+namespace thalweg {
+namespace {
+
+constexpr std::int64_t chunk = 256;           // elements; 128 to 256 measured best
+constexpr std::int64_t task_size = 32 * 1024;  // elements; below one task nothing goes to the pool
+constexpr int max_operands = 40;
+
+template <class T>
+RowKernel<T> kernel_of(Row row) {
+  if constexpr (std::is_same_v<T, float>) return row_kernel_f32(row);
+  else if constexpr (std::is_same_v<T, double>) return row_kernel_f64(row);
+  else return integer_row_kernel<T>(row);
+}
+
+// Copies a run of n elements with stride 0 or 1, converting from the tensor's own type.
+template <class T, class S>
+void load_run(T* to, const S* from, std::int64_t stride, std::int64_t n) {
+  if (stride == 0) std::fill_n(to, n, convert<T>(*from));
+  else if constexpr (std::is_same_v<T, S>) std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  else for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(from[i]);
+}
+
+// Calls f(TypeTag) for the dtypes that are loaded and stored as T: T itself, narrow floats and booleans.
+template <class T, class F>
+void with_storage(DType dtype, F&& f) {
+  if (dtype == dtype_of<T>()) return f(TypeTag<T>{});
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == DType::f16) return f(TypeTag<Half>{});
+    if (dtype == DType::bf16) return f(TypeTag<BFloat16>{});
+  }
+  TW_CHECK_INTERNAL(dtype == DType::boolean, "program", "an operand of {} cannot be computed in {}", dtype, dtype_of<T>());
+  f(TypeTag<bool>{});
+}
+
+template <class T>
+struct Source {
+  Array array;
+  BroadcastWalk walk;
+  bool direct;  // its chunks are read in place
+
+  Source(const Array& a, const Shape& result)
+      : array(a), walk(broadcast_walk(a.shape(), result)), direct(walk.whole && a.dtype() == dtype_of<T>()) {}
+
+  void load(T* to, std::int64_t start, std::int64_t n) const {
+    with_storage<T>(array.dtype(), [&]<class S>(TypeTag<S>) {
+      const S* data = array.as<const S>();
+      if (walk.whole) load_run(to, data + start, 1, n);
+      else if (walk.scalar) load_run(to, data, 0, n);
+      else load_walk(to, data, start, n);
+    });
+  }
+
+  template <class S>
+  void load_walk(T* to, const S* data, std::int64_t start, std::int64_t n) const {
+    std::int64_t at[max_rank], offset = 0;
+    for (int axis = 0; axis < walk.rank; ++axis) {
+      at[axis] = start % walk.sizes[axis];
+      start /= walk.sizes[axis];
+      offset += at[axis] * walk.strides[axis];
+    }
+    while (n > 0) {
+      const std::int64_t run = std::min(n, walk.sizes[0] - at[0]);
+      load_run(to, data + offset, walk.strides[0], run);
+      to += run, n -= run, at[0] += run, offset += run * walk.strides[0];
+      for (int axis = 0; n > 0 && at[axis] == walk.sizes[axis]; ++axis) {
+        offset += walk.strides[axis + 1] - at[axis] * walk.strides[axis];
+        at[axis] = 0;
+        ++at[axis + 1];
+      }
+    }
+  }
+};
+
+template <class T>
+void store(const Array& to, std::int64_t start, const T* from, std::int64_t n) {
+  with_storage<T>(to.dtype(), [&]<class S>(TypeTag<S>) { 
+    S* data = to.as<S>() + start;
+    for (std::int64_t i = 0; i < n; ++i) data[i] = convert<S>(from[i]);
+  });
+}
+
+// A program bound to arrays of one compute type.
+template <class T>
+class Execution {
+ public:
+  Execution(const Program& program, Arrays in, Arrays out) : program_(program), out_(out) {
+    const int operands = program.first_result() + static_cast<int>(program.instructions.size());
+    TW_CHECK_INTERNAL(operands <= max_operands, "program", "{} operands are more than {}", operands, max_operands);
+    for (const auto& array : in) sources_.push_back(Source<T>(array, out[0].shape()));
+    for (const auto& instruction : program.instructions) {
+      kernels_.push_back(kernel_of<T>(instruction.row));
+      TW_CHECK_INTERNAL(kernels_.back() != nullptr, row_info(instruction.row).name, "no kernel for {}", dtype_of<T>());
+    }
+  }
+
+  void run(std::int64_t begin, std::int64_t end) const {
+    const int operands = program_.first_result() + static_cast<int>(program_.instructions.size());
+    alignas(64) T buffers[max_operands][chunk];
+    prepare(buffers, end - begin);
+    const T* pointers[max_operands];
+    for (int i = 0; i < operands; ++i) pointers[i] = buffers[i];
+    for (std::int64_t start = begin; start < end; start += chunk)
+      run_chunk(buffers, pointers, start, std::min(chunk, end - start));
+  }
+
+ private:
+  // Constants and scalars are spread over their buffers once.
+  void prepare(T (*buffers)[chunk], std::int64_t n) const {
+    const std::int64_t width = std::min(chunk, padded(n));
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      if (sources_[i].walk.scalar) sources_[i].load(buffers[i], 0, width);
+    for (std::size_t i = 0; i < program_.constants.size(); ++i)
+      std::fill_n(buffers[sources_.size() + i], width, static_cast<T>(program_.constants[i]));
+  }
+
+  void run_chunk(T (*buffers)[chunk], const T** pointers, std::int64_t start, std::int64_t n) const {
+    const std::int64_t width = padded(n);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      const auto& source = sources_[i];
+      if (source.walk.scalar) continue;
+      if (source.direct && width == n) {
+        pointers[i] = source.array.template as<const T>() + start;
+        continue;
+      }
+      source.load(buffers[i], start, n);
+      std::fill(buffers[i] + n, buffers[i] + width, T(1));  // a harmless value for the lanes beyond the end
+      pointers[i] = buffers[i];
+    }
+    const auto first = static_cast<std::size_t>(program_.first_result());
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      const auto& operands = program_.instructions[i].operands;
+      const auto at = [&](int k) { return operands[k] < 0 ? nullptr : pointers[operands[k]]; };
+      T* target = target_of(i, start, width == n);
+      pointers[first + i] = target ? target : buffers[first + i];
+      kernels_[i](at(0), at(1), at(2), target ? target : buffers[first + i], static_cast<std::size_t>(width));
+    }
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      const T* value = pointers[program_.outputs[i]];
+      if (value != out_[i].template as<T>() + start) store(out_[i], start, value, n);
+    }
+  }
+
+  // Where instruction i writes: straight into the output when it is one of this type and the chunk is whole.
+  T* target_of(std::size_t i, std::int64_t start, bool whole_chunk) const {
+    if (!whole_chunk) return nullptr;
+    const int number = program_.first_result() + static_cast<int>(i);
+    for (std::size_t k = 0; k < out_.size(); ++k)
+      if (program_.outputs[k] == number && out_[k].dtype() == dtype_of<T>()) return out_[k].template as<T>() + start;
+    return nullptr;
+  }
+
+  static std::int64_t padded(std::int64_t n) {
+    constexpr auto width = static_cast<std::int64_t>(lanes<T>);
+    return (n + width - 1) / width * width;
+  }
+
+  const Program& program_;
+  SmallVector<Source<T>, 3> sources_;
+  SmallVector<RowKernel<T>, 4> kernels_;
+  Arrays out_;
+};
+
+template <class T>
+void execute(const Program& program, Arrays in, Arrays out) {
+  const Execution<T> execution(program, in, out);
+  const std::int64_t n = out[0].size();
+  if (n <= task_size) execution.run(0, n);
+  else parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end); });
+}
+
+// The type that computes: the widest float among the operands, else the integer, else u8 for booleans.
+DType compute_type(Arrays in) {
+  DType type = DType::boolean;
+  for (const auto& array : in) {
+    const DType dtype = array.dtype() == f16 || array.dtype() == bf16 ? f32 : array.dtype();
+    if (dtype != DType::boolean && (type == DType::boolean || dtype == f64)) type = dtype;
+  }
+  return type;
+}
+
+}  // namespace
+
+void run_program(const Program& program, Arrays in, Arrays out) {
+  switch (compute_type(in)) {
+    case DType::f32: return execute<float>(program, in, out);
+    case DType::f64: return execute<double>(program, in, out);
+    case DType::i32: return execute<std::int32_t>(program, in, out);
+    case DType::i64: return execute<std::int64_t>(program, in, out);
+    default: return execute<std::uint8_t>(program, in, out);
+  }
+}
+
+}  // namespace thalweg

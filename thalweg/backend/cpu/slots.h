@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/function_ref.h"
+#include "thalweg/core/thread_pool.h"
+
+namespace thalweg::cpu {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) { return ceil_div(a, multiple) * multiple; }
+constexpr std::size_t align_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// A workspace is a part shared by all tasks, then one slot of scratch for each worker.
+struct WorkspaceLayout {
+  std::size_t shared_bytes = 0, slot_bytes = 0;  // multiples of 64
+  std::int64_t tasks = 1;
+
+  std::size_t bytes() const {
+    return shared_bytes + slot_bytes * static_cast<std::size_t>(std::clamp<std::int64_t>(config::threads(), 1, tasks));
+  }
+};
+
+// Runs every task once, each with a slot of scratch that no other task uses at that time (null for empty slots).
+inline void run_in_slots(const WorkspaceLayout& layout, std::span<std::byte> workspace,
+                         FunctionRef<void(std::int64_t task, std::byte* scratch)> body) {
+  if (layout.slot_bytes == 0) return parallel_for(layout.tasks, [&](std::int64_t task) { body(task, nullptr); });
+  TW_CHECK_INTERNAL(workspace.size() >= layout.shared_bytes + layout.slot_bytes, "workspace", "needs {} bytes, got {}",
+                    layout.shared_bytes + layout.slot_bytes, workspace.size());
+  const auto slots = static_cast<std::int64_t>((workspace.size() - layout.shared_bytes) / layout.slot_bytes);
+  std::atomic<std::int64_t> next{0};
+  parallel_for(std::min(slots, layout.tasks), [&](std::int64_t slot) {
+    std::byte* scratch = workspace.data() + layout.shared_bytes + layout.slot_bytes * static_cast<std::size_t>(slot);
+    for (std::int64_t task = next.fetch_add(1); task < layout.tasks; task = next.fetch_add(1)) body(task, scratch);
+  });
+}
+
+}  // namespace thalweg::cpu

@@ -1,0 +1,84 @@
+#include "thalweg/ops/expression.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace thalweg {
+namespace {
+
+thread_local ProgramWriter* writer = nullptr;
+
+bool same(const ProgramWriter::Node& a, const ProgramWriter::Node& b) {
+  return a.kind == b.kind && a.row == b.row && std::equal(a.operands, a.operands + 3, b.operands) &&
+         std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value);
+}
+
+using Node = ProgramWriter::Node;
+
+}  // namespace
+
+ProgramWriter::ProgramWriter(int inputs) : outer_(writer) {
+  writer = this;
+  for (int i = 0; i < inputs; ++i) add({Node::input, {i, -1, -1}, Row::count, 0});
+}
+
+ProgramWriter::~ProgramWriter() { writer = outer_; }
+
+ProgramWriter& ProgramWriter::current() { return *writer; }
+
+int ProgramWriter::add(const Node& node) {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& other) { return same(node, other); });
+  if (found != nodes_.end()) return static_cast<int>(found - nodes_.begin());
+  nodes_.push_back(node);
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+Program ProgramWriter::finish(const std::vector<int>& roots, std::vector<int>& used) const {
+  std::vector<char> live(nodes_.size());
+  for (int root : roots) live[static_cast<std::size_t>(root)] = 1;
+  for (std::size_t i = nodes_.size(); i-- > 0;)
+    if (live[i] && nodes_[i].kind == Node::call)
+      for (int operand : nodes_[i].operands)
+        if (operand >= 0) live[static_cast<std::size_t>(operand)] = 1;
+
+  Program program;
+  std::vector<int> number(nodes_.size(), -1);  // operand number of each node
+  used.clear();
+  const auto give_numbers = [&](Node::Kind kind, auto take) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (live[i] && nodes_[i].kind == kind) take(nodes_[i]), number[i] = program.first_result() - 1;
+  };
+  give_numbers(Node::input, [&](const Node& node) { used.push_back(node.operands[0]), ++program.inputs; });
+  give_numbers(Node::constant, [&](const Node& node) { program.constants.push_back(node.value); });
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!live[i] || nodes_[i].kind != Node::call) continue;
+    Instruction instruction{nodes_[i].row, {-1, -1, -1}};
+    for (int k = 0; k < 3; ++k)
+      if (nodes_[i].operands[k] >= 0) instruction.operands[k] = number[static_cast<std::size_t>(nodes_[i].operands[k])];
+    number[i] = program.first_result() + static_cast<int>(program.instructions.size());
+    program.instructions.push_back(instruction);
+  }
+  for (int root : roots) program.outputs.push_back(number[static_cast<std::size_t>(root)]);
+  return program;
+}
+
+Expression::Expression(double value)
+    : id_(ProgramWriter::current().add({Node::constant, {-1, -1, -1}, Row::count, value})) {}
+
+Expression Expression::input(int i) {
+  return Expression(ProgramWriter::current().add({Node::input, {i, -1, -1}, Row::count, 0}), 0);
+}
+
+Expression Expression::call(Row row, const Expression& x) {
+  return Expression(ProgramWriter::current().add({Node::call, {x.id_, -1, -1}, row, 0}), 0);
+}
+
+Expression Expression::call(Row row, const Expression& x, const Expression& z) {
+  return Expression(ProgramWriter::current().add({Node::call, {x.id_, z.id_, -1}, row, 0}), 0);
+}
+
+Expression Expression::call(Row row, const Expression& x, const Expression& z, const Expression& a) {
+  return Expression(ProgramWriter::current().add({Node::call, {x.id_, z.id_, a.id_}, row, 0}), 0);
+}
+
+}  // namespace thalweg

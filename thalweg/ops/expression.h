@@ -1,0 +1,51 @@
+#pragma once
+
+// A value of a program being written down. A row's text, instantiated on Expression, becomes instructions; equal ones
+// are written once.
+#include "thalweg/ops/program.h"
+
+namespace thalweg {
+
+class ProgramWriter {
+ public:
+  explicit ProgramWriter(int inputs);
+  ~ProgramWriter();
+  ProgramWriter(const ProgramWriter&) = delete;
+
+  struct Node {
+    enum Kind { input, constant, call } kind;
+    int operands[3];
+    Row row;
+    double value;
+  };
+
+  static ProgramWriter& current();
+  int add(const Node& node);
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // The instructions that the roots need, over only those inputs that they read; `used` names these.
+  Program finish(const std::vector<int>& roots, std::vector<int>& used) const;
+
+ private:
+  std::vector<Node> nodes_;
+  ProgramWriter* outer_;
+};
+
+class Expression {
+ public:
+  Expression(int value) : Expression(static_cast<double>(value)) {}
+  Expression(double value);
+  static Expression input(int i);
+  static Expression call(Row row, const Expression& x);
+  static Expression call(Row row, const Expression& x, const Expression& z);
+  static Expression call(Row row, const Expression& x, const Expression& z, const Expression& a);
+  static Expression none() { return Expression(-1, 0); }  // the derivative of a row that has none
+
+  bool defined() const { return id_ >= 0; }
+  int id() const { return id_; }
+
+ private:
+  Expression(int id, char) : id_(id) {}
+  int id_;
+};
+
+}  // namespace thalweg

@@ -1,0 +1,37 @@
+#pragma once
+
+// An elementwise program: rows applied to inputs, constants and each other, computed chunk by chunk without a tensor in
+// between. Made by recording a row's text on Expression.
+#include <vector>
+
+#include "thalweg/core/op.h"
+#include "thalweg/ops/rows.h"
+
+namespace thalweg {
+
+// Operands are numbered: the inputs, then the constants, then one for each instruction's result.
+struct Instruction {
+  Row row;
+  int operands[3];  // -1: absent
+};
+
+struct Program {
+  int inputs = 0;
+  std::vector<double> constants;
+  std::vector<Instruction> instructions;
+  std::vector<int> outputs;  // operand numbers
+
+  int first_result() const { return inputs + static_cast<int>(constants.size()); }
+};
+
+// The program of a single row.
+const Program& row_program(Row row);
+
+// Runs the program over broadcast inputs. All outputs have the shape that the inputs broadcast to.
+void run_program(const Program& program, Arrays in, Arrays out);
+
+// The same with one public op per instruction.
+Tensors run_as_ops(const Program& program, const Tensors& in);
+
+
+}  // namespace thalweg
