@@ -77,14 +77,16 @@ std::vector<T> concatenate(std::initializer_list<std::vector<T>> parts) {
   return all;
 }
 
-// Distances in float (or double) roundings of the largest expected magnitude; NaN and infinity must agree.
+// Distances in float (or double) roundings of the largest expected magnitude, or of `magnitude` if the results come
+// from larger terms that cancel; NaN and infinity must agree.
 template <class T>
-void expect_near(const std::vector<T>& actual, const std::vector<double>& expected, double roundings = 16) {
+void expect_near(const std::vector<T>& actual, const std::vector<double>& expected, double roundings = 16,
+                 double magnitude = 0) {
   ASSERT_EQ(actual.size(), expected.size());
-  double largest = 0;
+  double largest = magnitude;
   for (double value : expected)
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  const double allowed = roundings * std::numeric_limits<T>::epsilon() * std::max(largest, 1e-30);
+  const double allowed = roundings * std::numeric_limits<T>::epsilon() * largest;
   for (std::size_t i = 0; i < actual.size(); ++i) {
     if (std::isnan(expected[i])) {
       ASSERT_TRUE(std::isnan(actual[i])) << "at " << i << ": " << actual[i];

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "thalweg/backend/cpu/kernels/exp-inl.h"
+#include "thalweg/core/thread_pool.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
@@ -18,6 +20,9 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kLanes = 16;
+
+template <class T>
+constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
 template <class T>
 struct Lanes {
@@ -129,6 +134,24 @@ HWY_INLINE void for_each_chunk(std::int64_t n, Body body) {
   std::int64_t at = 0;
   for (; at + kLanes <= n; at += kLanes) body(WholeChunk<T>{at});
   if (at < n) body(TailChunk<T>{at, static_cast<int>(n - at)});
+}
+
+// to [n] = partial[0] + partial[1] + … , partial [blocks] rows of n at distance `stride`.
+template <class T>
+void sum_blocks(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
+  for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
+    Lanes<T> total(T(0));
+    for (std::int64_t i = 0; i < blocks; ++i) total = total + chunk.load(partial + i * stride);
+    chunk.store(total, to);
+  });
+}
+
+// The same on all threads: columns in tasks of 256.
+template <class T>
+void sum_blocks_parallel(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
+  parallel_ranges(n, 256, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    sum_blocks(partial + begin, blocks, stride, end - begin, to + begin);
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// What all norms share: corrected moments, optional scale and offset, sums over blocks. Included once per target.
+// What all norms share: corrected moments, optional scale and offset. Included once per target.
 #if defined(THALWEG_CPU_KERNELS_MOMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THALWEG_CPU_KERNELS_MOMENTS_INL_H
 #undef THALWEG_CPU_KERNELS_MOMENTS_INL_H
@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "thalweg/backend/cpu/kernels/lanes-inl.h"
-#include "thalweg/core/thread_pool.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
@@ -43,24 +42,6 @@ HWY_INLINE Lanes<T> load_or(Chunk chunk, const T* values, T otherwise) {
 template <class T, class Chunk>
 HWY_INLINE void add_to(Chunk chunk, const Lanes<T>& values, T* to) {
   chunk.store(chunk.load(to) + values, to);
-}
-
-// to [n] = partial[0] + partial[1] + … , partial [blocks] rows of n at distance `stride`.
-template <class T>
-void sum_blocks(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
-  for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
-    Lanes<T> total(T(0));
-    for (std::int64_t i = 0; i < blocks; ++i) total = total + chunk.load(partial + i * stride);
-    chunk.store(total, to);
-  });
-}
-
-// The same on all threads: columns in tasks of 256.
-template <class T>
-void sum_blocks_parallel(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
-  parallel_ranges(n, 256, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-    sum_blocks(partial + begin, blocks, stride, end - begin, to + begin);
-  });
 }
 
 }  // namespace HWY_NAMESPACE

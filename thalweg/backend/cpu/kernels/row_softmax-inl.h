@@ -6,16 +6,11 @@
 #define THALWEG_CPU_KERNELS_ROW_SOFTMAX_INL_H
 #endif
 
-#include <limits>
-
 #include "thalweg/backend/cpu/kernels/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
-
-template <class T>
-constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
 // x [n]. A NaN may be passed over: it returns in every sum over the row.
 template <class T>
