@@ -18,7 +18,7 @@ target_include_directories(thalweg_objects PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(thalweg_objects PRIVATE thalweg_options PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
 if(THALWEG_ONEDNN)
   target_compile_definitions(thalweg_objects PUBLIC THALWEG_ONEDNN=1)
-  target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl)
+  target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl gomp)  # gomp: to hold oneDNN to one OpenMP thread
 endif()
 
 add_library(thalweg_internal STATIC $<TARGET_OBJECTS:thalweg_objects>)
@@ -32,7 +32,7 @@ target_compile_features(thalweg PUBLIC cxx_std_20)
 target_link_libraries(thalweg PRIVATE $<BUILD_INTERFACE:thalweg_options> $<BUILD_INTERFACE:PkgConfig::HWY>
                                       $<BUILD_INTERFACE:Threads::Threads> $<BUILD_INTERFACE:${CMAKE_DL_LIBS}>)
 if(THALWEG_ONEDNN)
-  target_link_libraries(thalweg PRIVATE $<BUILD_INTERFACE:DNNL::dnnl>)
+  target_link_libraries(thalweg PRIVATE $<BUILD_INTERFACE:DNNL::dnnl> $<BUILD_INTERFACE:gomp>)
 endif()
 # The compiler hides what is not marked TW_API; the script also hides what other libraries' headers mark.
 set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
