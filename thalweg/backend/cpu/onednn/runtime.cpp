@@ -1,24 +1,14 @@
 #include "thalweg/backend/cpu/onednn/runtime.h"
 
-#include <cpuid.h>
 #include <omp.h>
 
+#include "thalweg/backend/cpu/describe.h"
 #include "thalweg/backend/cpu/provider.h"
 #include "thalweg/core/check.h"
 
 namespace thalweg::cpu {
 namespace onednn {
 namespace {
-
-// Some hypervisors announce AMX but leave its tile sizes (leaf 0x1D) empty; oneDNN would then run invalid tile code.
-bool amx_without_tiles() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
-  constexpr unsigned amx = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tile, int8
-  if ((edx & amx) == 0) return false;
-  if (!__get_cpuid_count(0x1D, 0, &eax, &ebx, &ecx, &edx) || eax == 0) return true;
-  return !__get_cpuid_count(0x1D, 1, &eax, &ebx, &ecx, &edx) || eax == 0 || ebx == 0;
-}
 
 dnnl::engine* make_engine() {
   if (amx_without_tiles()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
