@@ -1,8 +1,14 @@
 #include "thalweg/autodiff/tape.h"
 
+#include <set>
+
 #include "thalweg/autodiff/records.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/slice/slice.h"
+#include "thalweg/ops/tile/tile.h"
 
 namespace thalweg {
 namespace {
@@ -64,6 +70,17 @@ std::vector<Tensor> passes(TapeRecords& records, const Tensor& target, const Sou
   return rows;
 }
 
+Tensor full_jacobian(TapeRecords& records, const Tensor& target, const SourceIds& source) {
+  const Tensor rows_of_identity = eye(target.size(), -1, target.dtype());
+  auto rows = passes(records, target, source, target.size(), [&](std::int64_t k) {
+    return reshape(slice(rows_of_identity, {k, 0}, {1, target.size()}), target.shape());
+  });
+  const Shape result = concatenate(target.shape(), source.spec.shape);
+  if (rows.empty()) return zeros(result, source.spec.dtype);
+  if (!rows[0].defined()) return {};
+  return reshape(stack(rows, 0), result);
+}
+
 }  // namespace
 
 GradientTape::GradientTape(TapeOptions options) : records_(std::make_unique<TapeRecords>(options)) {}
@@ -117,7 +134,39 @@ GradientTape::Pause::~Pause() {
 }
 GradientTape::Pause GradientTape::stop_recording() { return Pause(*records_); }
 
+Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) {
+  return full_jacobian(*records_, target, records_->source(source));
+}
+Tensor GradientTape::jacobian(const Tensor& target, const Variable& source) {
+  return full_jacobian(*records_, target, records_->source(source));
+}
+
+Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) {
+  TW_CHECK_USER(target.rank() >= 2 && source.rank() >= 2 && target.shape()[0] == source.shape()[0], "batch_jacobian",
+                "both have examples along their leading axis; use expand_dims(y, -1) for one output per example",
+                "expected rank 2 or more and equal leading sizes, got target {} and source {}", target.shape(), source.shape());
+  const std::int64_t examples = target.shape()[0], outputs = target.shape().product(1, target.rank());
+  const Tensor columns = eye(outputs, -1, target.dtype());
+  const Shape result = concatenate(target.shape(), source.shape().suffix(1));
+  auto rows = passes(*records_, target, records_->source(source), outputs, [&](std::int64_t k) {
+    return reshape(broadcast_to(slice(columns, {k, 0}, {1, outputs}), {examples, outputs}), target.shape());
+  });
+  if (rows.empty() || !rows[0].defined()) return zeros(result, source.dtype());
+  for (auto& row : rows) row = reshape(row, {examples, 1, -1});
+  return reshape(concat(rows, 1), result);
+}
+
 void GradientTape::reset() { records_->check_thread("reset"), records_->reset(); }
+
+std::int64_t GradientTape::kept_bytes() const {
+  std::set<const Buffer*> seen;
+  std::int64_t bytes = 0;
+  for (const auto& record : records_->records())
+    record.kept.for_each([&](const Tensor& tensor) {
+      if (seen.insert(tensor.impl().buffer.get()).second) bytes += tensor.impl().buffer->bytes();
+    });
+  return bytes;
+}
 
 std::int64_t GradientTape::recorded_ops() const { return static_cast<std::int64_t>(records_->records().size()); }
 

@@ -80,6 +80,12 @@ class Kept {
   const Spec& output_spec(int i) const { return output_specs_[static_cast<std::size_t>(i)]; }
   int inputs() const { return static_cast<int>(input_specs_.size()); }
   int outputs() const { return static_cast<int>(output_specs_.size()); }
+  template <class F>
+  void for_each(F f) const {  // the tensors that are held
+    for (const auto* list : {&inputs_, &outputs_})
+      for (const auto& tensor : *list)
+        if (tensor.defined()) f(tensor);
+  }
 
  private:
   Tensor get(const Tensors& list, int i, const char* what) const;

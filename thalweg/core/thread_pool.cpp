@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -122,14 +123,16 @@ std::shared_ptr<ThreadPool> current_pool() {
   return state.pool;
 }
 
-// Keeps the error of the lowest task that failed, so that messages repeat from run to run.
+// Keeps the error of the lowest task that failed, so that messages repeat from run to run: tasks above a failed one are
+// skipped, those below it still run.
 class FirstError {
  public:
-  bool raised() const { return raised_.load(std::memory_order_relaxed); }
+  bool skips(std::int64_t task) const { return task > first_.load(std::memory_order_relaxed); }
   void keep(std::int64_t task) {
     std::lock_guard lock(mutex_);
-    if (!error_ || task < task_) error_ = std::current_exception(), task_ = task;
-    raised_.store(true, std::memory_order_relaxed);
+    if (task >= first_) return;
+    error_ = std::current_exception();
+    first_.store(task, std::memory_order_relaxed);
   }
   void rethrow() {
     if (error_) std::rethrow_exception(error_);
@@ -137,9 +140,8 @@ class FirstError {
 
  private:
   std::mutex mutex_;
-  std::atomic<bool> raised_{false};
+  std::atomic<std::int64_t> first_{std::numeric_limits<std::int64_t>::max()};
   std::exception_ptr error_;
-  std::int64_t task_ = 0;
 };
 
 class InsideTask {
@@ -167,7 +169,7 @@ void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) {
   auto pool = current_pool();
   FirstError error;
   auto guarded = [&](std::int64_t i) {
-    if (error.raised()) return;
+    if (error.skips(i)) return;
     InsideTask mark;
     try {
       body(i);

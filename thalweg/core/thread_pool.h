@@ -23,7 +23,7 @@ class TW_API ThreadPool {
 TW_API std::unique_ptr<ThreadPool> make_thread_pool(int threads);
 
 // Runs the tasks on the current pool. Small lists and calls from inside a task run on the calling thread.
-// The first exception in task order is thrown again here; tasks not yet begun are then skipped.
+// The first exception in task order is thrown again here; tasks after it that have not begun are skipped.
 void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body);
 
 // Splits [0, size) into blocks of `grain` and runs body(begin, end) for each.

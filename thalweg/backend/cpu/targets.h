@@ -1,6 +1,5 @@
 #pragma once
 
-<<<<<<< HEAD
 // The instruction sets compiled for: the static baseline, AVX2 and AVX-512. Every SIMD source includes this file first.
 // SSSE3 and SSE4 would each add a fifth to the compile time for CPUs older than 2013; AVX3_DL adds nothing we use; the
 // SVE vectors have no size and cannot be class members.
@@ -9,10 +8,3 @@
 #endif
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
-=======
-// Include before any Highway header: code is made for the compiler's baseline, AVX2 and AVX-512, chosen at run time.
-// Every further target would cost as much compile time again, for machines that are rare by now.
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
-#endif
->>>>>>> gemm

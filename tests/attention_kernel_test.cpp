@@ -1,0 +1,204 @@
+#include "thalweg/backend/cpu/kernels/attention.h"
+
+// Kernels first: their headers must stand alone.
+#include "tests/kernel_testing.h"
+
+namespace thalweg::testing {
+namespace {
+
+using cpu::AttentionMask;
+using cpu::AttentionShape;
+using std::int64_t;
+
+// Plain loops in double over [batch * heads] heads.
+struct PlainAttention {
+  std::vector<double> o, lse, dq, dk, dv;
+
+  PlainAttention(const AttentionShape& s, const AttentionMask& mask, double scale, const std::vector<double>& q,
+                 const std::vector<double>& k, const std::vector<double>& v, const std::vector<double>& d_o)
+      : o(d_o.size()), lse(s.batch * s.heads * s.queries), dq(q.size()), dk(k.size()), dv(v.size()) {
+    for (int64_t row = 0; row < s.batch * s.heads * s.queries; ++row) {
+      const int64_t head = row / s.queries, i = row % s.queries;
+      const double *qi = &q[row * s.depth], *gi = d_o.data() + row * s.value_depth;
+      std::vector<double> p(s.keys, -kInfinity), dp(s.keys);
+      double top = -kInfinity, total = 0, delta = 0;
+      for (int64_t j = 0; j < s.keys; ++j) {
+        if (s.causal && j > i) continue;
+        if (mask.data != nullptr && mask.data[head / s.heads * mask.batch_stride + head % s.heads * mask.head_stride +
+                                              i * mask.query_stride + j * mask.key_stride] == 0)
+          continue;
+        p[j] = scale * dot(qi, &k[(head * s.keys + j) * s.depth], s.depth);
+        dp[j] = dot(gi, &v[(head * s.keys + j) * s.value_depth], s.value_depth);
+        top = std::max(top, p[j]);
+      }
+      lse[row] = -kInfinity;
+      if (top == -kInfinity) continue;
+      for (double& x : p) total += x = std::exp(x - top);
+      lse[row] = top + std::log(total);
+      for (int64_t j = 0; j < s.keys; ++j) delta += (p[j] /= total) * dp[j];
+      for (int64_t j = 0; j < s.keys; ++j) {
+        const double ds = p[j] * (dp[j] - delta) * scale;
+        const int64_t key = (head * s.keys + j) * s.depth, value = (head * s.keys + j) * s.value_depth;
+        for (int64_t c = 0; c < s.value_depth; ++c) o[row * s.value_depth + c] += p[j] * v[value + c];
+        for (int64_t c = 0; c < s.value_depth; ++c) dv[value + c] += p[j] * gi[c];
+        for (int64_t c = 0; c < s.depth; ++c) dq[row * s.depth + c] += ds * k[key + c];
+        for (int64_t c = 0; c < s.depth; ++c) dk[key + c] += ds * qi[c];
+      }
+    }
+  }
+
+  static double dot(const double* a, const double* b, int64_t n) {
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) total += a[i] * b[i];
+    return total;
+  }
+};
+
+template <class T>
+struct AttentionCase {
+  AttentionShape shape;
+  AttentionMask mask;
+  T scale = T(0.3);
+  std::vector<T> q, k, v, o, lse, d_o, dq, dk, dv;
+
+  explicit AttentionCase(const AttentionShape& s) : shape(s) {
+    const int64_t heads = s.batch * s.heads;
+    q = random_values<T>(heads * s.queries * s.depth, 21), k = random_values<T>(heads * s.keys * s.depth, 22);
+    v = random_values<T>(heads * s.keys * s.value_depth, 23), lse.resize(heads * s.queries);
+    d_o = random_values<T>(heads * s.queries * s.value_depth, 24), o = d_o, dq = q, dk = k, dv = v;
+  }
+
+  // Forward, backward; every output in one vector. Scratch begins as NaN: nothing may be read before it is written.
+  std::vector<T> run() {
+    const auto scratch = [](std::size_t bytes) { return std::vector<T>(bytes / sizeof(T), T(kNan)); };
+    auto forward = scratch(cpu::attention_workspace_forward(shape, sizeof(T)));
+    cpu::attention_kernels<T>().forward(
+        {shape, mask, scale, q.data(), k.data(), v.data(), o.data(), lse.data(), forward.data()});
+    auto backward = scratch(cpu::attention_workspace_backward(shape, sizeof(T)));
+    cpu::attention_kernels<T>().backward({shape, mask, scale, q.data(), k.data(), v.data(), o.data(), lse.data(),
+                                          d_o.data(), dq.data(), dk.data(), dv.data(), backward.data()});
+    return concatenate({o, lse, dq, dk, dv});
+  }
+
+  void check() {
+    run_with_all_threads([&] { return run(); });
+    const PlainAttention plain(shape, mask, scale, widen(q), widen(k), widen(v), widen(d_o));
+    expect_near(o, plain.o, 128);
+    expect_near(lse, plain.lse, 64);
+    expect_near(dq, plain.dq, 512, 1);
+    expect_near(dk, plain.dk, 512, 1);
+    expect_near(dv, plain.dv, 512, 1);
+  }
+};
+
+template <class T>
+class AttentionKernelTest : public ::testing::Test {};
+using Floats = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(AttentionKernelTest, Floats);
+
+TYPED_TEST(AttentionKernelTest, agrees_with_plain_loops) {
+  const AttentionShape shapes[] = {
+      // batch, heads, queries, keys, depth, value depth
+      {1, 1, 1, 1, 1, 1},     {2, 3, 5, 7, 3, 4},      {1, 4, 64, 64, 64, 64}, {1, 2, 130, 70, 33, 17},
+      {1, 2, 70, 130, 16, 8}, {1, 5, 67, 259, 32, 80}, {1, 1, 200, 200, 8, 7}, {1, 1, 9, 33, 256, 255},
+      {2, 2, 1, 40, 24, 48},  {2, 2, 3, 0, 5, 6},      {1, 3, 0, 4, 5, 6},
+  };
+  for_each_target([&] {
+    for (AttentionShape shape : shapes)
+      for (const bool causal : {false, true}) {
+        shape.causal = causal;
+        SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << (causal ? " causal" : ""));
+        AttentionCase<TypeParam>(shape).check();
+      }
+  });
+}
+
+TYPED_TEST(AttentionKernelTest, masks_broadcast_and_combine_with_causal) {
+  // Every fifth query of head 1 sees nothing in the full mask; causal query 0 may lose its only key.
+  const AttentionShape shape{2, 2, 75, 90, 16, 19};
+  std::vector<std::uint8_t> full(2 * 2 * 75 * 90), padding(2 * 90);
+  for (std::size_t i = 0; i < full.size(); ++i)
+    full[i] = (i * 2654435761u >> 20) % 3 != 0 && !(i / 90 % 5 == 0 && i / (75 * 90) % 2 == 1);
+  for (int64_t j = 0; j < 90; ++j) padding[j] = j < 61, padding[90 + j] = j < 3 ? 1 : 0;
+  const AttentionMask masks[] = {{full.data(), 2 * 75 * 90, 75 * 90, 90, 1},
+                                 {full.data(), 0, 75 * 90, 90, 1},
+                                 {full.data(), 0, 0, 1, 75},
+                                 {padding.data(), 90, 0, 0, 1}};
+  for_each_target([&] {
+    for (const AttentionMask& mask : masks)
+      for (const bool causal : {false, true}) {
+        AttentionCase<TypeParam> c(shape);
+        c.mask = mask, c.shape.causal = causal;
+        c.check();
+      }
+  });
+}
+
+TYPED_TEST(AttentionKernelTest, large_scores_do_not_overflow) {
+  for_each_target([] {
+    AttentionCase<TypeParam> c({1, 1, 40, 150, 8, 8});
+    c.scale = 1000;
+    c.run();
+    const PlainAttention plain(c.shape, c.mask, c.scale, widen(c.q), widen(c.k), widen(c.v), widen(c.d_o));
+    // The scores reach 30,000, so a rounding of one is felt in p.
+    expect_near(c.o, plain.o, 30000);
+  });
+}
+
+TEST(AttentionKernelTest, queries_that_see_nothing_give_zeros_and_zero_gradients) {
+  for_each_target([] {
+    AttentionCase<float> c({1, 1, 3, 5, 4, 4});
+    const std::vector<std::uint8_t> mask = {1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
+    c.mask = {mask.data(), 0, 0, 5, 1};
+    c.run();
+    EXPECT_EQ(c.lse[1], -std::numeric_limits<float>::infinity());
+    for (int i = 4; i < 8; ++i) EXPECT_TRUE(c.o[i] == 0 && c.dq[i] == 0);
+    for (const float value : concatenate({c.o, c.dq, c.dk, c.dv})) EXPECT_TRUE(std::isfinite(value));
+  });
+}
+
+TEST(AttentionKernelTest, nan_reaches_what_sees_it) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for_each_target([&] {
+    AttentionCase<float> c({1, 1, 100, 100, 8, 8, true});
+    const auto nan_rows = [&](const std::vector<float>& x) {
+      int64_t count = 0;
+      for (std::size_t i = 0; i < x.size(); i += 8) count += std::isnan(x[i]);
+      return count;
+    };
+    const auto expect_rows = [&](std::vector<float>& x, int64_t position, int64_t expected) {
+      const float before = x[position];
+      x[position] = nan;
+      c.run();
+      EXPECT_EQ(nan_rows(c.o), expected);
+      x[position] = before;
+    };
+    expect_rows(c.q, 40 * 8 + 3, 1);  // its own query
+    EXPECT_TRUE(std::isnan(c.dq[40 * 8]) && std::isnan(c.dk[0]) && std::isnan(c.dv[0]));
+    expect_rows(c.k, 40 * 8 + 3, 60);  // queries 40 … 99
+    EXPECT_TRUE(std::isnan(c.dq[99 * 8]) && std::isnan(c.dk[40 * 8]));
+    c.v[40 * 8] = nan;
+    c.run();
+    EXPECT_TRUE(std::isnan(c.o[99 * 8]) && !std::isnan(c.o[99 * 8 + 1]));
+  });
+}
+
+TEST(AttentionKernelTest, scratch_is_bounded_and_at_most_doubles) {
+  AttentionShape shape{1, 8, 4096, 4096, 64, 64, true};
+  EXPECT_LT(cpu::attention_workspace_backward(shape, 4), 32u << 20);
+  EXPECT_LT(cpu::attention_workspace_forward(shape, 4), 32u << 20);
+  for (const int64_t heads : {1, 3, 8, 64}) {
+    shape.heads = heads;
+    for (int64_t length = 512; length <= 16384; length *= 2) {
+      shape.queries = shape.keys = length;
+      const double forward = static_cast<double>(cpu::attention_workspace_forward(shape, 4));
+      const double backward = static_cast<double>(cpu::attention_workspace_backward(shape, 4));
+      shape.queries = shape.keys = 2 * length;
+      EXPECT_LE(static_cast<double>(cpu::attention_workspace_forward(shape, 4)), 2 * forward);
+      EXPECT_LE(static_cast<double>(cpu::attention_workspace_backward(shape, 4)), 2 * backward);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thalweg::testing

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace thalweg::cpu {
+
+struct AttentionShape {
+  std::int64_t batch, heads, queries, keys;
+  std::int64_t depth;        // of a query and a key
+  std::int64_t value_depth;  // of a value and an output
+  bool causal = false;       // query i sees keys 0 … i, also where queries and keys differ in number
+};
+
+// True (not 0): the query sees the key. A stride of 0 repeats the mask along that axis. Null data: no mask.
+struct AttentionMask {
+  const std::uint8_t* data = nullptr;
+  std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
+};
+
+// o = softmax(scale * q k^T) v for every batch and head; T is float or double. No queries x keys buffer is made.
+// A query that sees no key gives zeros, lse = -infinity and zero gradients. NaN in a query, key or value reaches every
+// output that sees it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
+template <class T>
+struct Attention {
+  AttentionShape shape;
+  AttentionMask mask;
+  T scale;
+  const T* q;       // [batch, heads, queries, depth]
+  const T* k;       // [batch, heads, keys, depth]
+  const T* v;       // [batch, heads, keys, value_depth]
+  T* o;             // [batch, heads, queries, value_depth]
+  T* lse;           // [batch, heads, queries] = log(sum(exp(scores))), kept for the gradient
+  void* workspace;  // attention_workspace_forward(shape, sizeof(T)) bytes
+};
+
+template <class T>
+struct AttentionGradient {
+  AttentionShape shape;
+  AttentionMask mask;
+  T scale;
+  const T* q;       // [batch, heads, queries, depth]
+  const T* k;       // [batch, heads, keys, depth]
+  const T* v;       // [batch, heads, keys, value_depth]
+  const T* o;       // [batch, heads, queries, value_depth]
+  const T* lse;     // [batch, heads, queries]
+  const T* d_o;     // [batch, heads, queries, value_depth]
+  T* dq;            // as q
+  T* dk;            // as k
+  T* dv;            // as v
+  void* workspace;  // attention_workspace_backward(shape, sizeof(T)) bytes
+};
+
+// Bytes of scratch, from the shape alone. Forward does not grow with the number of queries or keys (beyond a fixed
+// number of tasks), backward by one number per query, and by eight copies of q where there are fewer than four heads.
+std::size_t attention_workspace_forward(const AttentionShape& shape, std::size_t element_size);
+std::size_t attention_workspace_backward(const AttentionShape& shape, std::size_t element_size);
+
+template <class T>
+struct AttentionKernels {
+  void (*forward)(const Attention<T>&);
+  void (*backward)(const AttentionGradient<T>&);
+};
+
+// The kernels for this processor.
+template <class T>
+const AttentionKernels<T>& attention_kernels();
+
+}  // namespace thalweg::cpu

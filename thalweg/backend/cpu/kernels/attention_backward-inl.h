@@ -1,0 +1,192 @@
+// Gradients of one head, one block of keys after the other. Included once per target.
+//
+// With s = scores, p = softmax(s), delta = sum(d_o * o):  ds = p * (d_o v^T - delta) * scale,
+//   dq = ds k,  dk = ds^T q,  dv = p^T d_o.
+// Scores are held as [query][key], vectors running over keys: only k and v of the block need a transposed copy, dk and
+// dv stay in cache, dq is added to where it lies.
+#if defined(THALWEG_CPU_KERNELS_ATTENTION_BACKWARD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef THALWEG_CPU_KERNELS_ATTENTION_BACKWARD_INL_H
+#undef THALWEG_CPU_KERNELS_ATTENTION_BACKWARD_INL_H
+#else
+#define THALWEG_CPU_KERNELS_ATTENTION_BACKWARD_INL_H
+#endif
+
+#include "thalweg/backend/cpu/kernels/attention_tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::cpu {
+namespace HWY_NAMESPACE {
+
+template <class T>
+class KeyBlocks {
+  using S = TileShape<T>;
+  using V = VecOf<T>;
+
+ public:
+  // delta [queries] of the head; dq [queries, depth] receives this task's share.
+  KeyBlocks(const AttentionGradient<T>& a, std::int64_t head, const T* delta, T* dq, T* scratch)
+      : shape_(a.shape),
+        mask_(a.mask, a.shape, head),
+        scale_(a.scale),
+        row_(padded(shape_.depth)),
+        value_row_(padded(shape_.value_depth)),
+        at_(shape_),
+        q_(a.q + head * shape_.queries * shape_.depth),
+        k_(a.k + head * shape_.keys * shape_.depth),
+        v_(a.v + head * shape_.keys * shape_.value_depth),
+        d_o_(a.d_o + head * shape_.queries * shape_.value_depth),
+        lse_(a.lse + head * shape_.queries),
+        delta_(delta),
+        dq_(dq),
+        dk_(a.dk + head * shape_.keys * shape_.depth),
+        dv_(a.dv + head * shape_.keys * shape_.value_depth),
+        scratch_(scratch) {}
+
+  // Key blocks first, first + step, …
+  void run(std::int64_t first, std::int64_t step) {
+    std::fill_n(dq_, shape_.queries * shape_.depth, T(0));
+    for (key_ = first * kKeyBlock; key_ < shape_.keys; key_ += step * kKeyBlock) {
+      keys_ = std::min(kKeyBlock, shape_.keys - key_);
+      const T* k = k_ + key_ * shape_.depth;
+      pack_transposed(k, keys_, shape_.depth, scale_ * T(1.4426950408889634), scratch_ + at_.keys);
+      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, T(1), scratch_ + at_.values);
+      k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
+      std::fill_n(scratch_ + at_.dk, kKeyBlock * row_, T(0));
+      std::fill_n(scratch_ + at_.dv, kKeyBlock * value_row_, T(0));
+      const std::int64_t begin = shape_.causal ? key_ / kQueryBlock * kQueryBlock : 0;
+      for (query_ = begin; query_ < shape_.queries; query_ += kQueryBlock) add_queries();
+      copy_rows(scratch_ + at_.dk, row_, shape_.depth, keys_, dk_ + key_ * shape_.depth, shape_.depth);
+      copy_rows(scratch_ + at_.dv, value_row_, shape_.value_depth, keys_, dv_ + key_ * shape_.value_depth,
+                shape_.value_depth);
+    }
+  }
+
+ private:
+  // The block of queries from query_ on against the block of keys.
+  void add_queries() {
+    queries_ = std::min(kQueryBlock, shape_.queries - query_);
+    for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
+      if (mask_.data != nullptr) load_mask(slab);
+      for (std::int64_t r = 0; r < queries_; r += S::kRows)
+        if (r + S::kRows > first_query(slab)) score(slab, r);
+    }
+    const T* d_o = d_o_ + query_ * shape_.value_depth;
+    add_to_keys(scratch_ + at_.p, padded_rows(d_o, queries_, shape_.value_depth, scratch_ + at_.do_rows), value_row_,
+                scratch_ + at_.dv);
+    const T* q = q_ + query_ * shape_.depth;
+    add_to_keys(scratch_ + at_.ds, padded_rows(q, queries_, shape_.depth, scratch_ + at_.q_rows), row_,
+                scratch_ + at_.dk);
+    add_to_queries();
+  }
+
+  // The first query of the block that sees the block's key `key`, if causal.
+  HWY_INLINE std::int64_t first_query(std::int64_t key) const {
+    return shape_.causal ? std::max<std::int64_t>(key_ + key - query_, 0) : 0;
+  }
+
+  // Where row r of a slab lies in p and ds [slabs][query block][slab].
+  static HWY_INLINE std::int64_t offset(std::int64_t slab, std::int64_t r) { return slab * kQueryBlock + r * S::kSlab; }
+
+  // The mask of a slab, in the place of p.
+  void load_mask(std::int64_t slab) {
+    spread_mask(mask_.data + query_ * mask_.query_stride + (key_ + slab) * mask_.key_stride, mask_.query_stride,
+                mask_.key_stride, queries_, std::min<std::int64_t>(S::kSlab, keys_ - slab),
+                scratch_ + at_.p + offset(slab, 0));
+  }
+
+  // p and ds of queries r … r + kRows of the block against one slab of keys.
+  void score(std::int64_t slab, std::int64_t r) {
+    T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
+    ScoreTile<T> tile;
+    multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
+    if (mask_.data != nullptr) apply_mask<T>(tile, p);
+    if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
+    HWY_UNROLL(8)
+    for (int i = 0; i < S::kRows; ++i) {
+      const V lse = hn::Set(S::d, row_lse(r + i));
+      HWY_UNROLL(8)
+      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = exp2_nonpositive(S::d, hn::Sub(tile[i][v], lse));
+    }
+    store_tile<T>(tile, p);
+    multiply_rows<T>(tile, d_o_, query_ + r, shape_.queries, shape_.value_depth,
+                     scratch_ + at_.values + slab * shape_.value_depth);
+    const V scale = hn::Set(S::d, scale_);
+    HWY_UNROLL(8)
+    for (int i = 0; i < S::kRows; ++i) {
+      const V delta = hn::Set(S::d, delta_[std::min(query_ + r + i, shape_.queries - 1)]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < S::kVectors; ++v) {
+        const V scaled = hn::Mul(scale, hn::LoadU(S::d, p + i * S::kSlab + v * S::kWidth));
+        tile[i][v] = hn::Mul(scaled, hn::Sub(tile[i][v], delta));
+      }
+    }
+    store_tile<T>(tile, ds);
+  }
+
+  // In units of log2. A query that saw nothing gets +infinity: p = 2^(score - infinity) = 0.
+  HWY_INLINE T row_lse(std::int64_t r) const {
+    const T lse = lse_[std::min(query_ + r, shape_.queries - 1)] * T(1.4426950408889634);
+    return lse == kMinusInfinity<T> ? -lse : lse;
+  }
+
+  static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {
+    const V hidden = hn::Set(S::d, kMinusInfinity<T>);
+    for (int r = 0; r < S::kRows; ++r)
+      for (int v = 0; v < S::kVectors; ++v) {
+        const V distance = hn::Iota(S::d, static_cast<T>(key + v * S::kWidth - query - r));
+        tile[r][v] = hn::IfThenElse(hn::Gt(distance, hn::Zero(S::d)), hidden, tile[r][v]);
+      }
+  }
+
+  // total [key block][row] += weights^T rows: weights are p or ds, rows [queries][row] are d_o or q.
+  void add_to_keys(const T* weights, const T* rows, std::int64_t row, T* total) {
+    for (std::int64_t key = 0; key < keys_; key += S::kOutRows) {
+      const std::int64_t slab = key / S::kSlab * S::kSlab, begin = first_query(key), count = queries_ - begin;
+      if (count <= 0) continue;
+      const T* weight = weights + offset(slab, begin) + (key - slab);
+      update_rows(total + key * row, row, row, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
+        accumulate<1, S::kSlab, sizeof(tile[0]) / sizeof(V), T>(tile, weight, rows + begin * row + column, row, count);
+      });
+    }
+  }
+
+  // dq [queries, depth] += ds k, in place or, where rows or depth leave a rest, in a padded copy.
+  void add_to_queries() {
+    const bool in_place = !needs_padding(shape_.depth) && queries_ % S::kOutRows == 0;
+    T *dq = dq_ + query_ * shape_.depth, *to = in_place ? dq : scratch_ + at_.dq_rows;
+    if (!in_place) copy_rows(dq, shape_.depth, shape_.depth, queries_, to, row_);
+    for (std::int64_t r = 0; r < queries_; r += S::kOutRows)
+      update_rows(to + r * row_, row_, row_, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
+        for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
+          std::int64_t count = std::min<std::int64_t>(S::kSlab, keys_ - slab);
+          if (shape_.causal) count = std::min(count, query_ + r + S::kOutRows - key_ - slab);
+          if (count <= 0) break;
+          accumulate<S::kSlab, 1, sizeof(tile[0]) / sizeof(V), T>(tile, scratch_ + at_.ds + offset(slab, r),
+                                                                  k_rows_ + slab * row_ + column, row_, count);
+        }
+      });
+    if (!in_place) copy_rows(to, row_, shape_.depth, queries_, dq, shape_.depth);
+  }
+
+  // to [rows, width] = from, with their own distances from row to row.
+  static void copy_rows(const T* from, std::int64_t from_row, std::int64_t width, std::int64_t rows, T* to,
+                        std::int64_t to_row) {
+    for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * from_row, width, to + r * to_row);
+  }
+
+  const AttentionShape& shape_;
+  HeadMask mask_;
+  T scale_;
+  std::int64_t row_, value_row_;
+  BackwardScratch at_;
+  const T *q_, *k_, *v_, *d_o_, *lse_, *delta_;
+  T *dq_, *dk_, *dv_, *scratch_;
+  const T* k_rows_ = nullptr;
+  std::int64_t key_ = 0, keys_ = 0, query_ = 0, queries_ = 0;  // the blocks at work
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace thalweg::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,184 @@
+// One block of queries against all keys. Included once per target.
+//
+// Scores are held transposed, [key][query], vectors running over queries: the softmax then needs no sum across lanes,
+// and keys are read as they lie, one broadcast number at a time. Scores are in units of log2: p = 2^(score - max).
+#if defined(THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
+#undef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
+#else
+#define THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
+#endif
+
+#include <cmath>
+
+#include "thalweg/backend/cpu/kernels/attention_tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::cpu {
+namespace HWY_NAMESPACE {
+
+template <class T>
+class QueryBlock {
+  using S = TileShape<T>;
+  using V = VecOf<T>;
+
+ public:
+  // Queries [first, first + kQueryBlock) of one head.
+  QueryBlock(const Attention<T>& a, std::int64_t head, std::int64_t first, T* scratch)
+      : shape_(a.shape),
+        mask_(a.mask, a.shape, head),
+        first_(first),
+        count_(std::min(kQueryBlock, shape_.queries - first)),
+        k_(a.k + head * shape_.keys * shape_.depth),
+        v_(a.v + head * shape_.keys * shape_.value_depth),
+        o_(a.o + (head * shape_.queries + first) * shape_.value_depth),
+        lse_(a.lse + head * shape_.queries + first),
+        row_(padded(shape_.value_depth)) {
+    const ForwardScratch at(shape_);
+    queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
+    values_ = scratch + at.values, maximum_ = scratch + at.statistics;
+    sum_ = maximum_ + kQueryBlock, shrink_ = sum_ + kQueryBlock;
+    const T* q = a.q + (head * shape_.queries + first) * shape_.depth;
+    pack_transposed(q, count_, shape_.depth, a.scale * T(1.4426950408889634), queries_);
+  }
+
+  void run() {
+    std::fill_n(maximum_, kQueryBlock, kMinusInfinity<T>);
+    std::fill_n(sum_, kQueryBlock, T(0));
+    std::fill_n(output_, kQueryBlock * row_, T(0));
+    const std::int64_t end = last_key(first_ + count_);
+    for (std::int64_t key = 0; key < end; key += kForwardKeyBlock) {
+      const std::int64_t keys = std::min(kForwardKeyBlock, end - key);
+      const T* v = padded_rows(v_ + key * shape_.value_depth, keys, shape_.value_depth, values_);
+      for (std::int64_t slab = 0; slab < count_; slab += S::kSlab) {
+        const std::int64_t seen = std::min(keys, last_key(first_ + slab + S::kSlab) - key);
+        if (seen <= 0) continue;
+        score(slab, key, seen);
+        exponentiate(slab, seen);
+        add_values(slab, v, seen);
+      }
+    }
+    write();
+  }
+
+ private:
+  // One past the last key that queries before `end` may see.
+  std::int64_t last_key(std::int64_t end) const { return shape_.causal ? std::min(shape_.keys, end) : shape_.keys; }
+
+  // scores [count][slab] of keys [key, key + count), and their maximum.
+  void score(std::int64_t slab, std::int64_t key, std::int64_t count) {
+    const T* queries = queries_ + slab * shape_.depth;
+    const std::int64_t query = first_ + slab;
+    if (mask_.data != nullptr)
+      spread_mask(mask_.data + query * mask_.query_stride + key * mask_.key_stride, mask_.key_stride,
+                  mask_.query_stride, count, std::min<std::int64_t>(S::kSlab, count_ - slab), scores_);
+    V top[S::kVectors];
+    for (int v = 0; v < S::kVectors; ++v) top[v] = hn::LoadU(S::d, maximum_ + slab + v * S::kWidth);
+    for (std::int64_t r = 0; r < count; r += S::kRows) {
+      ScoreTile<T> tile;
+      multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
+      if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
+      if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
+      HWY_UNROLL(8)
+      for (int i = 0; i < S::kRows; ++i) {
+        HWY_UNROLL(8)
+        for (int v = 0; v < S::kVectors; ++v) top[v] = hn::Max(top[v], tile[i][v]);
+      }
+      store_tile<T>(tile, scores_ + r * S::kSlab);
+    }
+    for (int v = 0; v < S::kVectors; ++v) raise_maximum(slab + v * S::kWidth, top[v]);
+  }
+
+  // -infinity for keys beyond the end and, if causal, for keys after the query.
+  HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) const {
+    const V hidden = hn::Set(S::d, kMinusInfinity<T>);
+    for (int r = 0; r < S::kRows; ++r)
+      for (int v = 0; v < S::kVectors; ++v) {
+        const V distance = hn::Iota(S::d, static_cast<T>(query + v * S::kWidth - key - r));
+        if (key + r >= shape_.keys)
+          tile[r][v] = hidden;
+        else if (shape_.causal)
+          tile[r][v] = hn::IfThenElse(hn::Lt(distance, hn::Zero(S::d)), hidden, tile[r][v]);
+      }
+  }
+
+  // New maximum of the queries from `at` on; shrink = 2^(old - new) is what earlier sums are to be multiplied by.
+  HWY_INLINE void raise_maximum(std::int64_t at, V top) {
+    const V old = hn::LoadU(S::d, maximum_ + at);
+    hn::StoreU(top, S::d, maximum_ + at);
+    const V shrink = exp2_nonpositive(S::d, hn::Sub(old, finite_maximum(top)));
+    hn::StoreU(shrink, S::d, shrink_ + at);
+    hn::StoreU(hn::Mul(shrink, hn::LoadU(S::d, sum_ + at)), S::d, sum_ + at);
+  }
+
+  // 0 in place of -infinity: a query that has seen nothing then has p = 0 instead of NaN.
+  static HWY_INLINE V finite_maximum(V top) {
+    return hn::IfThenElse(hn::Eq(top, hn::Set(S::d, kMinusInfinity<T>)), hn::Zero(S::d), top);
+  }
+
+  // scores -> p = 2^(score - maximum), added up in sum.
+  void exponentiate(std::int64_t slab, std::int64_t count) {
+    V top[S::kVectors], sum[S::kVectors];
+    for (int v = 0; v < S::kVectors; ++v) {
+      top[v] = finite_maximum(hn::LoadU(S::d, maximum_ + slab + v * S::kWidth));
+      sum[v] = hn::LoadU(S::d, sum_ + slab + v * S::kWidth);
+    }
+    T* score = scores_;
+    HWY_UNROLL(4)
+    for (std::int64_t r = 0; r < count; ++r, score += S::kSlab) {
+      HWY_UNROLL(8)
+      for (int v = 0; v < S::kVectors; ++v) {
+        const V p = exp2_nonpositive(S::d, hn::Sub(hn::LoadU(S::d, score + v * S::kWidth), top[v]));
+        sum[v] = hn::Add(sum[v], p);
+        hn::StoreU(p, S::d, score + v * S::kWidth);
+      }
+    }
+    for (int v = 0; v < S::kVectors; ++v) hn::StoreU(sum[v], S::d, sum_ + slab + v * S::kWidth);
+  }
+
+  // output = output * shrink + p v
+  void add_values(std::int64_t slab, const T* v, std::int64_t count) {
+    for (std::int64_t r = slab; r < slab + S::kSlab; r += S::kOutRows) {
+      const T *p = scores_ + (r - slab), *shrink = shrink_ + r;
+      update_rows(output_ + r * row_, row_, row_, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
+        constexpr int kVectors = sizeof(tile[0]) / sizeof(V);
+        HWY_UNROLL(8)
+        for (int i = 0; i < S::kOutRows; ++i) {
+          HWY_UNROLL(8)
+          for (int c = 0; c < kVectors; ++c) tile[i][c] = hn::Mul(tile[i][c], hn::Set(S::d, shrink[i]));
+        }
+        accumulate<1, S::kSlab, kVectors, T>(tile, p, v + column, row_, count);
+      });
+    }
+  }
+
+  void write() const {
+    for (std::int64_t r = 0; r < count_; ++r) {
+      T* o = o_ + r * shape_.value_depth;
+      if (sum_[r] == 0) {
+        std::fill_n(o, shape_.value_depth, T(0));
+        lse_[r] = kMinusInfinity<T>;
+        continue;
+      }
+      const T* row = output_ + r * row_;
+      const Lanes<T> factor(T(1) / sum_[r]);
+      for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * factor, o); });
+      lse_[r] = (maximum_[r] + std::log2(sum_[r])) * T(0.69314718055994530942);
+    }
+  }
+
+  const AttentionShape& shape_;
+  HeadMask mask_;
+  std::int64_t first_, count_;
+  const T *k_, *v_;
+  T *o_, *lse_;
+  std::int64_t row_;
+  T *queries_, *scores_, *output_, *values_;
+  T *maximum_, *sum_, *shrink_;  // [query block]
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace thalweg::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,208 @@
+// Register tiles of attention: the products, and the layouts they read. Included once per target.
+#if defined(THALWEG_CPU_KERNELS_ATTENTION_TILES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef THALWEG_CPU_KERNELS_ATTENTION_TILES_INL_H
+#undef THALWEG_CPU_KERNELS_ATTENTION_TILES_INL_H
+#else
+#define THALWEG_CPU_KERNELS_ATTENTION_TILES_INL_H
+#endif
+
+#include <algorithm>
+
+#include "thalweg/backend/cpu/kernels/attention_plan.h"
+#include "thalweg/backend/cpu/kernels/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A lambda that holds a tile in registers must not become a call.
+#ifndef THALWEG_INLINE_LAMBDA
+#define THALWEG_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
+#endif
+
+// A slab is as many columns of scores as a tile is wide. A score tile is kRows x kVectors vectors, a tile of an output
+// (o, dq, dk, dv) kOutRows x up to kOutVectors; both fill the registers: 32 with AVX-512, else 16.
+template <class T>
+struct TileShape {
+  static constexpr hn::ScalableTag<T> d{};
+  using V = hn::Vec<hn::ScalableTag<T>>;
+  static constexpr int kWidth = static_cast<int>(hn::MaxLanes(hn::ScalableTag<T>()));
+  static constexpr int kVectors = kWidth > 1 ? 2 : 4;
+  static constexpr int kSlab = kVectors * kWidth;
+  static constexpr int kRows = HWY_CAP_GE512 ? 8 : 4;
+  static constexpr int kOutRows = 4, kOutVectors = HWY_CAP_GE512 ? 4 : 2;
+  static_assert(kSlab <= kLargestSlab && kSlab % kOutRows == 0 && kRows % kOutRows == 0);
+};
+
+template <class T>
+using VecOf = typename TileShape<T>::V;
+
+#define THALWEG_TILE(r, rows, v, vectors) \
+  HWY_UNROLL(8) for (int r = 0; r < rows; ++r) HWY_UNROLL(8) for (int v = 0; v < vectors; ++v)
+
+// The scores (or their gradients) of kRows rows against one slab of columns.
+template <class T>
+using ScoreTile = VecOf<T>[TileShape<T>::kRows][TileShape<T>::kVectors];
+
+template <class T>
+HWY_INLINE void load_tile(ScoreTile<T>& tile, const T* from) {
+  using S = TileShape<T>;
+  THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::LoadU(S::d, from + r * S::kSlab + v * S::kWidth);
+}
+
+template <class T>
+HWY_INLINE void store_tile(const ScoreTile<T>& tile, T* to) {
+  using S = TileShape<T>;
+  THALWEG_TILE(r, S::kRows, v, S::kVectors) hn::StoreU(tile[r][v], S::d, to + r * S::kSlab + v * S::kWidth);
+}
+
+// tile = A B: kRows rows of a [count, depth] from `row` on (the last row stands in for missing ones), b [depth][slab].
+template <class T>
+HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
+                              const T* HWY_RESTRICT b) {
+  using S = TileShape<T>;
+  const T* rows[S::kRows];
+  HWY_UNROLL(8)
+  for (int r = 0; r < S::kRows; ++r) rows[r] = a + std::min(row + r, count - 1) * depth;
+  THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Zero(S::d);
+  for (std::int64_t i = 0; i < depth; ++i, b += S::kSlab) {
+    VecOf<T> column[S::kVectors];
+    HWY_UNROLL(8)
+    for (int v = 0; v < S::kVectors; ++v) column[v] = hn::LoadU(S::d, b + v * S::kWidth);
+    HWY_UNROLL(8)
+    for (int r = 0; r < S::kRows; ++r) {
+      const VecOf<T> x = hn::Set(S::d, rows[r][i]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < S::kVectors; ++v) tile[r][v] = hn::MulAdd(x, column[v], tile[r][v]);
+    }
+  }
+}
+
+// tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
+template <int kRowStep, int kStep, int kVectors, class T>
+HWY_INLINE void accumulate(VecOf<T> (&tile)[TileShape<T>::kOutRows][kVectors], const T* HWY_RESTRICT a,
+                           const T* HWY_RESTRICT b, std::int64_t ldb, std::int64_t n) {
+  using S = TileShape<T>;
+  HWY_UNROLL(2)
+  for (std::int64_t i = 0; i < n; ++i, a += kStep, b += ldb) {
+    VecOf<T> row[kVectors];
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(S::d, b + v * S::kWidth);
+    HWY_UNROLL(8)
+    for (int r = 0; r < S::kOutRows; ++r) {
+      const VecOf<T> x = hn::Set(S::d, a[r * kRowStep]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < kVectors; ++v) tile[r][v] = hn::MulAdd(x, row[v], tile[r][v]);
+    }
+  }
+}
+
+// Loads kOutRows rows of c [.., ldc], lets `add(tile, column)` add to them and stores them: whole tiles first, then
+// narrower ones. columns is a multiple of the vector width.
+template <int kVectors, class T, class Add>
+HWY_INLINE std::int64_t update_columns(T* c, std::int64_t ldc, std::int64_t at, std::int64_t columns, Add add) {
+  using S = TileShape<T>;
+  for (; at + kVectors * S::kWidth <= columns; at += kVectors * S::kWidth) {
+    VecOf<T> tile[S::kOutRows][kVectors];
+    THALWEG_TILE(r, S::kOutRows, v, kVectors) tile[r][v] = hn::LoadU(S::d, c + r * ldc + at + v * S::kWidth);
+    add(tile, at);
+    THALWEG_TILE(r, S::kOutRows, v, kVectors) hn::StoreU(tile[r][v], S::d, c + r * ldc + at + v * S::kWidth);
+  }
+  return at;
+}
+
+template <class T, class Add>
+HWY_INLINE void update_rows(T* c, std::int64_t ldc, std::int64_t columns, Add add) {
+  std::int64_t at = update_columns<TileShape<T>::kOutVectors>(c, ldc, 0, columns, add);
+  if constexpr (TileShape<T>::kOutVectors > 2) at = update_columns<2>(c, ldc, at, columns, add);
+  update_columns<1>(c, ldc, at, columns, add);
+}
+#undef THALWEG_TILE
+
+// out[c][r] = in[r][c] * factor for r < 4, c < 4
+template <class T>
+HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T factor, T* out, std::int64_t out_ld) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    const hn::Full128<T> d;
+    const auto f = hn::Set(d, factor);
+    const auto r0 = hn::Mul(f, hn::LoadU(d, in)), r1 = hn::Mul(f, hn::LoadU(d, in + ld));
+    const auto r2 = hn::Mul(f, hn::LoadU(d, in + 2 * ld)), r3 = hn::Mul(f, hn::LoadU(d, in + 3 * ld));
+    const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
+    const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
+    hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
+    hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, out + out_ld);
+    hn::StoreU(hn::InterleaveLower(d, high02, high13), d, out + 2 * out_ld);
+    hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, out + 3 * out_ld);
+    return;
+  }
+#endif
+  for (int c = 0; c < 4; ++c)
+    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c] * factor;
+}
+
+// x [rows, width] * factor -> out [slabs][width][slab]; missing rows of the last slab become 0.
+template <class T>
+void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor, T* out) {
+  constexpr std::int64_t kSlab = TileShape<T>::kSlab;
+  const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
+  for (std::int64_t row = 0; row < padded_rows; row += 4) {
+    T* to = out + row / kSlab * width * kSlab + row % kSlab;
+    std::int64_t column = 0;
+    if (row + 4 <= rows)
+      for (; column + 4 <= width; column += 4)
+        transpose_4x4(x + row * width + column, width, factor, to + column * kSlab, kSlab);
+    for (; column < width; ++column)
+      for (std::int64_t r = 0; r < 4; ++r)
+        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] * factor : T(0);
+  }
+}
+
+// Rows that tiles may read in whole vectors: x [rows, width] itself, or a copy in `copy` with padded rows.
+template <class T>
+const T* padded_rows(const T* x, std::int64_t rows, std::int64_t width, T* copy) {
+  if (!needs_padding(width)) return x;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    T* end = std::copy_n(x + row * width, width, copy + row * padded(width));
+    std::fill(end, copy + (row + 1) * padded(width), T(0));
+  }
+  return copy;
+}
+
+// The mask of one head as scores: 0 where seen, -infinity elsewhere.
+struct HeadMask {
+  const std::uint8_t* data;
+  std::int64_t query_stride, key_stride;
+
+  HeadMask(const AttentionMask& mask, const AttentionShape& shape, std::int64_t head)
+      : data(mask.data), query_stride(mask.query_stride), key_stride(mask.key_stride) {
+    if (data != nullptr) data += head / shape.heads * mask.batch_stride + head % shape.heads * mask.head_stride;
+  }
+};
+
+// out [rows][slab] = from[row * row_stride + column * column_stride] for columns < `columns`
+template <class T>
+void spread_mask(const std::uint8_t* from, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows,
+                 std::int64_t columns, T* out) {
+  for (std::int64_t row = 0; row < rows; ++row, from += row_stride, out += TileShape<T>::kSlab)
+    for (std::int64_t column = 0; column < columns; ++column)
+      out[column] = from[column * column_stride] != 0 ? T(0) : kMinusInfinity<T>;
+}
+
+// tile = -infinity wherever the mask tile is.
+template <class T>
+HWY_INLINE void apply_mask(ScoreTile<T>& tile, const T* mask) {
+  using S = TileShape<T>;
+  for (int r = 0; r < S::kRows; ++r)
+    for (int v = 0; v < S::kVectors; ++v) {
+      const VecOf<T> value = hn::LoadU(S::d, mask + r * S::kSlab + v * S::kWidth);
+      tile[r][v] = hn::IfThenElse(hn::Lt(value, hn::Zero(S::d)), value, tile[r][v]);
+    }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace thalweg::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,110 @@
+#include "thalweg/backend/cpu/kernels/batch_norm.h"
+
+#include <algorithm>
+
+#include "thalweg/backend/cpu/kernels/blocks.h"
+#include "thalweg/backend/cpu/targets.h"
+#include "thalweg/core/thread_pool.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "thalweg/backend/cpu/kernels/batch_norm.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target: compiled once per target.
+#include "thalweg/backend/cpu/kernels/columns-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <class T>
+void batch_norm_apply(const BatchNorm<T>& a) {
+  parallel_ranges(a.rows, rows_per_task(a.channels), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    const std::int64_t at = begin * a.channels;
+    apply_norm({end - begin, a.channels, a.channels}, a.x + at, a.mean, a.rstd, a.scale, a.offset, a.y + at);
+  });
+}
+
+template <class T>
+void batch_norm(const BatchNorm<T>& a) {
+  const RowBlocks blocks(a.rows);
+  const std::int64_t n = a.channels, stride = 2 * n, count = blocks.count();
+  const auto window = [&](std::int64_t i) HWY_ATTR { return Window{blocks.end(i) - blocks.begin(i), n, n}; };
+  const T size = static_cast<T>(std::max<std::int64_t>(a.rows, 1));
+  parallel_for(count, [&](std::int64_t i)
+                          HWY_ATTR { sum_rows(window(i), a.x + blocks.begin(i) * n, a.workspace + i * stride); });
+  sum_blocks_parallel(a.workspace, count, stride, n, a.mean);
+  for (std::int64_t c = 0; c < n; ++c) a.mean[c] /= size;
+  parallel_for(count, [&](std::int64_t i) HWY_ATTR {
+    T* partial = a.workspace + i * stride;
+    sum_differences(window(i), a.x + blocks.begin(i) * n, a.mean, partial, partial + n);
+  });
+  sum_blocks_parallel(a.workspace, count, stride, n, a.rstd);
+  sum_blocks_parallel(a.workspace + n, count, stride, n, a.variance);
+  for (std::int64_t c = 0; c < n; ++c) {
+    const auto [mean, variance] = corrected_moments(a.mean[c], a.rstd[c], a.variance[c], size);
+    a.mean[c] = mean;
+    a.variance[c] = variance;
+    a.rstd[c] = reciprocal_deviation(variance, a.epsilon);
+  }
+  batch_norm_apply(a);
+}
+
+template <class T>
+void batch_norm_gradient(const BatchNormGradient<T>& a) {
+  const RowBlocks blocks(a.rows);
+  const std::int64_t n = a.channels, stride = 2 * n, count = blocks.count();
+  parallel_for(count, [&](std::int64_t i) HWY_ATTR {
+    const std::int64_t at = blocks.begin(i) * n;
+    T* partial = a.workspace + i * stride;
+    sum_gradients({blocks.end(i) - blocks.begin(i), n, n}, a.x + at, a.dy + at, a.mean, a.rstd, partial, partial + n);
+  });
+  sum_blocks_parallel(a.workspace, count, stride, n, a.dscale);
+  sum_blocks_parallel(a.workspace + n, count, stride, n, a.doffset);
+  if (a.rows == 0) return;
+  T *g_mean = a.workspace, *g_normal_mean = a.workspace + n;  // the partial sums are no longer needed
+  for (std::int64_t c = 0; c < n; ++c) {
+    const T factor = (a.scale != nullptr ? a.scale[c] : T(1)) / static_cast<T>(a.rows);
+    g_mean[c] = a.doffset[c] * factor;
+    g_normal_mean[c] = a.dscale[c] * factor;
+  }
+  parallel_ranges(a.rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    const std::int64_t at = begin * n;
+    apply_gradient({end - begin, n, n}, a.x + at, a.dy + at, a.mean, a.rstd, a.scale, g_mean, g_normal_mean, a.dx + at);
+  });
+}
+
+template <class T>
+constexpr BatchNormKernels<T> kTable{batch_norm<T>, batch_norm_apply<T>, batch_norm_gradient<T>};
+
+}  // namespace
+
+const BatchNormKernels<float>* batch_norm_f32() { return &kTable<float>; }
+const BatchNormKernels<double>* batch_norm_f64() { return &kTable<double>; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace thalweg::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace thalweg::cpu {
+
+std::size_t batch_norm_workspace(std::int64_t rows, std::int64_t channels) {
+  return static_cast<std::size_t>(RowBlocks(rows).count() * 2 * channels);
+}
+
+HWY_EXPORT(batch_norm_f32);
+HWY_EXPORT(batch_norm_f64);
+
+template <>
+const BatchNormKernels<float>& batch_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(batch_norm_f32)();
+}
+
+template <>
+const BatchNormKernels<double>& batch_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(batch_norm_f64)();
+}
+
+}  // namespace thalweg::cpu
+#endif

@@ -1,0 +1,131 @@
+#include "thalweg/backend/cpu/kernels/cross_entropy.h"
+
+#include <cmath>
+
+#include "thalweg/backend/cpu/kernels/blocks.h"
+#include "thalweg/backend/cpu/targets.h"
+#include "thalweg/core/thread_pool.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "thalweg/backend/cpu/kernels/cross_entropy.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target: compiled once per target.
+#include "thalweg/backend/cpu/kernels/row_softmax-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+// lse = top + log_total, kept apart: loss = log_total - (x - top) does not lose digits when the logits are large.
+template <class T>
+struct RowSum {
+  T top, log_total;
+};
+
+template <class T>
+RowSum<T> row_sum(const T* x, std::int64_t n) {
+  const T top = row_maximum(x, n);
+  return {top, std::log(sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {}))};
+}
+
+template <class Body>
+void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
+  parallel_ranges(rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    for (std::int64_t row = begin; row < end; ++row) body(row);
+  });
+}
+
+template <class T>
+void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* lse) {
+  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
+    const T* x = logits + row * n;
+    const auto [top, log_total] = row_sum(x, n);
+    loss[row] = log_total - (x[labels[row]] - top);
+    if (lse != nullptr) lse[row] = top + log_total;
+  });
+}
+
+template <class T>
+void sparse_gradient(const T* logits, IndexView labels, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
+                     T* dlogits) {
+  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
+    const T* x = logits + row * n;
+    T* dx = dlogits + row * n;
+    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(exp(chunk.load(x) - row_lse) * row_dloss, dx); });
+    dx[labels[row]] -= dloss[row];
+  });
+}
+
+template <class T>
+void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* lse) {
+  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
+    const T *x = logits + row * n, *label = labels + row * n;
+    const auto [top, log_total] = row_sum(x, n);
+    const Lanes<T> row_top(top), row_log_total(log_total);
+    Lanes<T> total(T(0));
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
+      // A missing element gives 0 * log_total, which is NaN only where the whole row is.
+      total = total + chunk.load(label) * (row_log_total - (chunk.load(x, top) - row_top));
+    });
+    loss[row] = sum(total);
+    if (lse != nullptr) lse[row] = top + log_total;
+  });
+}
+
+template <class T>
+void dense_gradient(const T* logits, const T* labels, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
+                    T* dlogits) {
+  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
+    const T *x = logits + row * n, *label = labels + row * n;
+    T* dx = dlogits + row * n;
+    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
+      chunk.store((exp(chunk.load(x) - row_lse) - chunk.load(label)) * row_dloss, dx);
+    });
+  });
+}
+
+template <class T>
+void dense_labels_gradient(const T* logits, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
+                           T* dlabels) {
+  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
+    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
+    const T* x = logits + row * n;
+    T* dlabel = dlabels + row * n;
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store((row_lse - chunk.load(x)) * row_dloss, dlabel); });
+  });
+}
+
+template <class T>
+constexpr CrossEntropyKernels<T> kTable{sparse<T>, sparse_gradient<T>, dense<T>, dense_gradient<T>,
+                                        dense_labels_gradient<T>};
+
+}  // namespace
+
+const CrossEntropyKernels<float>* cross_entropy_f32() { return &kTable<float>; }
+const CrossEntropyKernels<double>* cross_entropy_f64() { return &kTable<double>; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace thalweg::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace thalweg::cpu {
+
+HWY_EXPORT(cross_entropy_f32);
+HWY_EXPORT(cross_entropy_f64);
+
+template <>
+const CrossEntropyKernels<float>& cross_entropy_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(cross_entropy_f32)();
+}
+
+template <>
+const CrossEntropyKernels<double>& cross_entropy_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(cross_entropy_f64)();
+}
+
+}  // namespace thalweg::cpu
+#endif

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace thalweg::cpu {
+
+// Labels or ids as the caller stores them: int32 or int64.
+class IndexView {
+ public:
+  IndexView(const std::int32_t* data) : narrow_(data) {}
+  IndexView(const std::int64_t* data) : wide_(data) {}
+  std::int64_t operator[](std::int64_t i) const { return wide_ != nullptr ? wide_[i] : narrow_[i]; }
+
+ private:
+  const std::int32_t* narrow_ = nullptr;
+  const std::int64_t* wide_ = nullptr;
+};
+
+struct BadIndex {
+  std::int64_t position, value;
+};
+
+// The first of n indices outside [0, limit), so that the caller can refuse before anything is written.
+inline std::optional<BadIndex> find_bad_index(IndexView indices, std::int64_t n, std::int64_t limit) {
+  for (std::int64_t i = 0; i < n; ++i)
+    if (const std::int64_t value = indices[i]; value < 0 || value >= limit) return BadIndex{i, value};
+  return std::nullopt;
+}
+
+}  // namespace thalweg::cpu

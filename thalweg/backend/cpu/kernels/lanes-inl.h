@@ -1,0 +1,161 @@
+// Sixteen lanes of float or double whatever the vector width, so that sums have one order on every target.
+// Included once per target.
+#if defined(THALWEG_CPU_KERNELS_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef THALWEG_CPU_KERNELS_LANES_INL_H
+#undef THALWEG_CPU_KERNELS_LANES_INL_H
+#else
+#define THALWEG_CPU_KERNELS_LANES_INL_H
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "thalweg/backend/cpu/kernels/exp-inl.h"
+#include "thalweg/core/thread_pool.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kLanes = 16;
+
+template <class T>
+constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
+
+template <class T>
+struct Lanes {
+  using D = hn::ScalableTag<T>;
+  static constexpr int kWidth = static_cast<int>(hn::MaxLanes(D()));
+  static constexpr int kParts = kLanes / kWidth;
+  hn::Vec<D> part[kParts];
+
+  HWY_INLINE Lanes() {}
+  HWY_INLINE Lanes(T value) {
+    HWY_UNROLL(16)
+    for (int i = 0; i < kParts; ++i) part[i] = hn::Set(D(), value);
+  }
+};
+
+#define THALWEG_LANES(i) \
+  HWY_UNROLL(16)         \
+  for (int i = 0; i < Lanes<T>::kParts; ++i)
+
+template <class T>
+HWY_INLINE Lanes<T> load(const T* from) {
+  Lanes<T> out;
+  THALWEG_LANES(i) out.part[i] = hn::LoadU(typename Lanes<T>::D(), from + i * Lanes<T>::kWidth);
+  return out;
+}
+
+template <class T>
+HWY_INLINE void store(const Lanes<T>& x, T* to) {
+  THALWEG_LANES(i) hn::StoreU(x.part[i], typename Lanes<T>::D(), to + i * Lanes<T>::kWidth);
+}
+
+#define THALWEG_LANES_BINARY(name, Op)                             \
+  template <class T>                                               \
+  HWY_INLINE Lanes<T> name(const Lanes<T>& a, const Lanes<T>& b) { \
+    Lanes<T> out;                                                  \
+    THALWEG_LANES(i) out.part[i] = hn::Op(a.part[i], b.part[i]);   \
+    return out;                                                    \
+  }
+THALWEG_LANES_BINARY(operator+, Add)
+THALWEG_LANES_BINARY(operator-, Sub)
+THALWEG_LANES_BINARY(operator*, Mul)
+THALWEG_LANES_BINARY(max, Max)
+#undef THALWEG_LANES_BINARY
+
+// a * b + c, fused where the target can.
+template <class T>
+HWY_INLINE Lanes<T> multiply_add(const Lanes<T>& a, const Lanes<T>& b, const Lanes<T>& c) {
+  Lanes<T> out;
+  THALWEG_LANES(i) out.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
+  return out;
+}
+
+template <class T>
+HWY_INLINE Lanes<T> exp(const Lanes<T>& x) {
+  Lanes<T> out;
+  THALWEG_LANES(i) out.part[i] = exp(typename Lanes<T>::D(), x.part[i]);
+  return out;
+}
+#undef THALWEG_LANES
+
+// Lanes i and i + 8, then i and i + 4, …: the tree every sum ends with.
+template <class T, class Combine>
+HWY_INLINE T reduce(const Lanes<T>& x, Combine combine) {
+  alignas(64) T lane[kLanes];
+  store(x, lane);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lane[i] = combine(lane[i], lane[i + half]);
+  return lane[0];
+}
+
+template <class T>
+HWY_INLINE T sum(const Lanes<T>& x) {
+  return reduce(x, [](T a, T b) HWY_ATTR { return a + b; });
+}
+
+template <class T>
+HWY_INLINE T maximum(const Lanes<T>& x) {
+  return reduce(x, [](T a, T b) HWY_ATTR { return a > b ? a : b; });
+}
+
+// Sixteen neighbours of a row …
+template <class T>
+struct WholeChunk {
+  std::int64_t at;
+  HWY_INLINE Lanes<T> load(const T* row, T = T(0)) const { return HWY_NAMESPACE::load(row + at); }
+  HWY_INLINE void store(const Lanes<T>& x, T* row) const { HWY_NAMESPACE::store(x, row + at); }
+};
+
+// … or what is left at its end; `fill` stands for what is missing.
+template <class T>
+struct TailChunk {
+  std::int64_t at;
+  int count;
+  HWY_INLINE Lanes<T> load(const T* row, T fill = T(0)) const {
+    alignas(64) T lane[kLanes];
+    for (int i = 0; i < kLanes; ++i) lane[i] = i < count ? row[at + i] : fill;
+    return HWY_NAMESPACE::load(lane);
+  }
+  HWY_INLINE void store(const Lanes<T>& x, T* row) const {
+    alignas(64) T lane[kLanes];
+    HWY_NAMESPACE::store(x, lane);
+    std::copy_n(lane, count, row + at);
+  }
+};
+
+// body(chunk) for the whole chunks of [0, n), then for the tail. Write the body as [&](auto chunk) HWY_ATTR { … }.
+template <class T, class Body>
+HWY_INLINE void for_each_chunk(std::int64_t n, Body body) {
+  std::int64_t at = 0;
+  for (; at + kLanes <= n; at += kLanes) body(WholeChunk<T>{at});
+  if (at < n) body(TailChunk<T>{at, static_cast<int>(n - at)});
+}
+
+// to [n] = partial[0] + partial[1] + … , partial [blocks] rows of n at distance `stride`.
+template <class T>
+void sum_blocks(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
+  for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
+    Lanes<T> total(T(0));
+    for (std::int64_t i = 0; i < blocks; ++i) total = total + chunk.load(partial + i * stride);
+    chunk.store(total, to);
+  });
+}
+
+// The same on all threads: columns in tasks of 256.
+template <class T>
+void sum_blocks_parallel(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
+  parallel_ranges(n, 256, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    sum_blocks(partial + begin, blocks, stride, end - begin, to + begin);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace thalweg::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
