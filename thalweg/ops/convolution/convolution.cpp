@@ -5,6 +5,7 @@
 #include "thalweg/backend/cpu/convolution.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/convolution/gradients.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/window.h"
@@ -149,7 +150,7 @@ Tensor backward_data(const Geometry& geometry, const Tensor& y, const Tensor& w,
   return apply(convolution_backward_data_info(), BackwardData{geometry, middle(x, 1, geometry.spatial)}, {y, w})[0];
 }
 Tensor backward_weights(const Geometry& geometry, const Tensor& x, const Tensor& y, const Shape& w) {
-  return apply(convolution_backward_weights_info(), BackwardWeights{geometry, middle(w, 0, geometry.spatial)}, {x, y})[0];
+  return convolution_backward_weights(x, y, middle(w, 0, geometry.spatial), geometry.options);
 }
 
 // Each is linear in both operands: the gradient of one reads the other.
@@ -201,6 +202,10 @@ Tensor transposed(const Geometry& geometry, const Tensor& x, const Tensor& kerne
 TW_DEFINE_OP(convolution, Forward)
 TW_DEFINE_OP(convolution_backward_data, BackwardData)
 TW_DEFINE_OP(convolution_backward_weights, BackwardWeights)
+
+Tensor convolution_backward_weights(const Tensor& x, const Tensor& dy, const Ints& taps, const Convolution& options) {
+  return apply(convolution_backward_weights_info(), BackwardWeights{{taps.size(), options}, taps}, {x, dy})[0];
+}
 
 Tensor conv1d(const Tensor& x, const Tensor& kernel, const Convolution& options) { return convolve({1, options}, x, kernel); }
 Tensor conv2d(const Tensor& x, const Tensor& kernel, const Convolution& options) { return convolve({2, options}, x, kernel); }
