@@ -1,6 +1,7 @@
 # libthalweg: every source under thalweg/ but the command line and the op samples, which belong to the tests.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json 3 REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 
 file(GLOB_RECURSE THALWEG_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/thalweg/*.cpp)
@@ -16,7 +17,7 @@ endif()
 add_library(thalweg_objects OBJECT ${THALWEG_SOURCES})
 target_include_directories(thalweg_objects PUBLIC ${CMAKE_SOURCE_DIR})
 target_compile_definitions(thalweg_objects PRIVATE THALWEG_VERSION="${PROJECT_VERSION}")
-target_link_libraries(thalweg_objects PRIVATE thalweg_options PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(thalweg_objects PRIVATE thalweg_options nlohmann_json::nlohmann_json PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
 if(THALWEG_ONEDNN)
   target_compile_definitions(thalweg_objects PUBLIC THALWEG_ONEDNN=1)
   target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl)
