@@ -20,7 +20,7 @@ target_compile_definitions(thalweg_objects PRIVATE THALWEG_VERSION="${PROJECT_VE
 target_link_libraries(thalweg_objects PRIVATE thalweg_options nlohmann_json::nlohmann_json PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
 if(THALWEG_ONEDNN)
   target_compile_definitions(thalweg_objects PUBLIC THALWEG_ONEDNN=1)
-  target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl)
+  target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl gomp)  # gomp: to hold oneDNN to one OpenMP thread
 endif()
 
 add_library(thalweg_internal STATIC $<TARGET_OBJECTS:thalweg_objects>)
@@ -32,7 +32,7 @@ target_include_directories(thalweg PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
 target_compile_features(thalweg PUBLIC cxx_std_20)
 target_link_libraries(thalweg PRIVATE $<BUILD_INTERFACE:thalweg_options> PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
 if(THALWEG_ONEDNN)
-  target_link_libraries(thalweg PRIVATE DNNL::dnnl)
+  target_link_libraries(thalweg PRIVATE DNNL::dnnl gomp)
 endif()
 set_target_properties(thalweg PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
                                          BUILD_RPATH ${THALWEG_DEPS}/onednn/lib INSTALL_RPATH "$ORIGIN")

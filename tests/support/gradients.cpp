@@ -22,6 +22,7 @@ class Probe {
       seeds_.push_back(is_float(output.dtype()) ? noise(output.shape()) : Tensor());
   }
 
+  const std::vector<Tensor>& inputs() const { return inputs_; }
   const std::vector<std::size_t>& wanted() const { return wanted_; }
 
   // A random direction in the space of all wanted inputs.
@@ -106,7 +107,7 @@ double derivative(const std::function<double(double)>& f, double h) {
 
 ::testing::AssertionResult check_first_order(const Sample& sample, unsigned seed) {
   Probe probe(sample, seed);
-  const auto gradient = probe.gradient(probe.moved({}, 0));
+  const auto gradient = probe.gradient(probe.inputs());
   for (std::size_t k = 0; k < gradient.size(); ++k)
     if (!gradient[k].defined()) return ::testing::AssertionFailure() << "input " << probe.wanted()[k] << " has no gradient";
   for (int trial = 0; trial < 2; ++trial) {
@@ -122,7 +123,7 @@ double derivative(const std::function<double(double)>& f, double h) {
   const auto u = probe.direction(), v = probe.direction();
   const double numeric = derivative([&](double t) { return Probe::dot(probe.gradient(probe.moved(v, t)), u); }, 2e-4);
   // d/dx <gradient(x), u> by an outer tape.
-  const auto inputs = probe.moved({}, 0);
+  const auto& inputs = probe.inputs();
   GradientTape outer;
   std::vector<Tensor> sources, targets, seeds;
   for (auto i : probe.wanted()) outer.watch(inputs[i]), sources.push_back(inputs[i]);

@@ -4,6 +4,9 @@
 //   TW_CHECK_USER(ok, "matmul", "use {.transpose_b = true}", "inner sizes differ: a {} has {}, b {} has {}", …);
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <string>
+
 #include "thalweg/core/dtype.h"
 #include "thalweg/core/error.h"
 #include "thalweg/core/shape.h"
@@ -15,28 +18,34 @@ namespace thalweg {
 }  // namespace thalweg
 
 // Shapes, integer lists and dtypes print themselves in messages.
-template <>
-struct fmt::formatter<thalweg::Shape> : fmt::formatter<std::string> {
+namespace thalweg::detail {
+
+struct PlainFormatter {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <class Context>
-  auto format(const thalweg::Shape& shape, Context& context) const {
-    return fmt::formatter<std::string>::format(shape.to_string(), context);
+  static auto write(const std::string& text, Context& context) {
+    return std::copy(text.begin(), text.end(), context.out());
   }
 };
 
+}  // namespace thalweg::detail
+
 template <>
-struct fmt::formatter<thalweg::Ints> : fmt::formatter<std::string> {
+struct fmt::formatter<thalweg::Shape> : thalweg::detail::PlainFormatter {
   template <class Context>
-  auto format(const thalweg::Ints& values, Context& context) const {
-    return fmt::formatter<std::string>::format(thalweg::to_string(values), context);
-  }
+  auto format(const thalweg::Shape& shape, Context& context) const { return write(shape.to_string(), context); }
 };
 
 template <>
-struct fmt::formatter<thalweg::DType> : fmt::formatter<const char*> {
+struct fmt::formatter<thalweg::Ints> : thalweg::detail::PlainFormatter {
   template <class Context>
-  auto format(thalweg::DType dtype, Context& context) const {
-    return fmt::formatter<const char*>::format(thalweg::name_of(dtype), context);
-  }
+  auto format(const thalweg::Ints& values, Context& context) const { return write(thalweg::to_string(values), context); }
+};
+
+template <>
+struct fmt::formatter<thalweg::DType> : thalweg::detail::PlainFormatter {
+  template <class Context>
+  auto format(thalweg::DType dtype, Context& context) const { return write(thalweg::name_of(dtype), context); }
 };
 
 #define TW_FAIL(code, op, hint, ...) ::thalweg::throw_error(::thalweg::ErrorCode::code, op, fmt::format(__VA_ARGS__), hint)
