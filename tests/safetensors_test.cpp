@@ -190,7 +190,7 @@ TEST(safetensors, damaged_headers_do_no_harm) {
     }
   }
   EXPECT_GT(refused, 1000);
-  EXPECT_GT(read, 1000);
+  EXPECT_GT(read, 100);
 }
 
 TEST(safetensors, damaged_files_do_no_harm) {

@@ -31,10 +31,10 @@ struct SafetensorsHeader {
 
 // The header's JSON, for a file with `data_bytes` bytes behind it, which the tensors must fill without gap or overlap.
 // Throws data_loss in words that name the field.
-TW_API SafetensorsHeader parse_safetensors_header(std::span<const char> json, std::int64_t data_bytes);
+SafetensorsHeader parse_safetensors_header(std::span<const char> json, std::int64_t data_bytes);
 
 // An open file: the header in memory, tensors read one at a time. Threads may share it.
-class TW_API SafetensorsFile {
+class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 
