@@ -65,6 +65,7 @@ Domain domain_of(const RowInfo& row, int input) {
   const std::string name = row.domain;
   if (row.kind == RowKind::logical || (row.kind == RowKind::select && input == 0)) return Domain::boolean;
   if (name == "order") return input == 0 ? Domain::order : Domain::positive;
+  if (name == "apart" && input > 0) return Domain::shifted;
   if (name == "positive") return Domain::positive;
   if (name == "nonzero") return Domain::nonzero;
   if (name == "unit") return Domain::unit;

@@ -12,8 +12,8 @@
 
 namespace thalweg::testing {
 
-// Where values are drawn. Values are multiples of 1/64 (integers: whole), so that every dtype holds them exactly.
-enum class Domain { real, positive, nonzero, unit, above_one, apart, integers, order, index, boolean };
+// Where values are drawn. shifted: never equal to a value of the others, and not near zero. Values are multiples of 1/64 (integers: whole), so that every dtype holds them exactly.
+enum class Domain { real, positive, nonzero, unit, above_one, apart, shifted, integers, order, index, boolean };
 
 struct Input {
   Shape shape;

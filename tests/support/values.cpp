@@ -25,6 +25,7 @@ double value_in(Domain domain, std::mt19937& random) {
     case Domain::unit: return on_grid(random, -0.75, 0.75);
     case Domain::above_one: return on_grid(random, 1.125, 3);
     case Domain::nonzero: return (random() % 2 ? 1 : -1) * on_grid(random, 0.25, 2);
+    case Domain::shifted: return (random() % 2 ? 1 : -1) * (on_grid(random, 0.25, 2) + 1.0 / 64);
     case Domain::integers: return static_cast<double>(static_cast<int>(random() % 7) - 3);
     case Domain::order: return 1 + static_cast<double>(random() % 3);
     default: return on_grid(random, -2, 2);

@@ -4,7 +4,7 @@
 
 #include "thalweg/autodiff/records.h"
 #include "thalweg/core/check.h"
-#include "thalweg/core/random.h"
+#include "thalweg/core/ordinal.h"
 #include "thalweg/ops/creation/creation.h"
 
 namespace thalweg::detail {
@@ -142,10 +142,11 @@ TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>
 
 TensorList recompute(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs) {
   static const OpInfo info = make_host_op<Recompute>("recompute");
-  Recompute op{inputs.size(), {}, f, random::position()};
+  Recompute op{inputs.size(), {}, f, random::Position::fork()};
   TensorList outputs;
   {
     ReadsNoted reads;
+    const random::Replay same_numbers(op.random);
     outputs = f(inputs);
     op.variables = reads.variables;
   }

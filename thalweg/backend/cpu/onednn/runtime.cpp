@@ -41,6 +41,13 @@ dnnl::memory::data_type data_type(DType dtype) {
   return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description) {
+  dnnl_primitive_t made = nullptr;
+  const dnnl_status_t status = dnnl_primitive_create(&made, description.get());
+  TW_CHECK_INTERNAL(status == dnnl_success, "onednn", "no primitive was made: status {}", static_cast<int>(status));
+  return dnnl::primitive(made);
+}
+
 void execute(const dnnl::primitive& primitive, const dnnl_exec_arg_t* args, int count) {
   const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream().get(), count, args);
   TW_CHECK_INTERNAL(status == dnnl_success, "onednn", "a primitive failed with status {}", static_cast<int>(status));

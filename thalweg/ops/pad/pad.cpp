@@ -1,0 +1,100 @@
+#include "thalweg/ops/pad/pad.h"
+
+#include "thalweg/backend/cpu/kernels/strided_copy.h"
+#include "thalweg/core/check.h"
+#include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/slice/slice.h"
+
+namespace thalweg {
+namespace {
+
+struct ConstantPad {
+  Paddings paddings;
+  Number value;
+};
+
+Specs infer(const ConstantPad& op, Inputs in) {
+  const Shape& shape = in[0].shape;
+  const bool whole = op.value.is_integer || static_cast<double>(op.value.integer) == op.value.real;
+  TW_CHECK_USER(is_float(in[0].dtype) || whole, "pad", "cast the tensor to a float dtype first",
+                "expected a whole number to pad a tensor of {}, got {}", in[0].dtype, op.value.real);
+  Ints sizes;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const auto [before, after] = op.paddings[static_cast<std::size_t>(i)];
+    sizes.push_back(shape[i] + before + after);
+  }
+  return {Spec{in[0].dtype, Shape(sizes)}};
+}
+
+// Writes every place once: for each axis the two margins, inside the axes before it and across those after it; then x.
+void run(const ConstantPad& op, Arrays in, Arrays out) {
+  const Shape &inner = in[0].shape(), &outer = out[0].shape();
+  const Ints strides = cpu::row_major_strides(outer), still(outer.rank(), 0);
+  const std::int64_t bytes = size_of(in[0].dtype());
+  const Tensor value = scalar(op.value, in[0].dtype());
+  auto* to = out[0].as<std::byte>();
+  Ints sizes = outer;
+  for (int i = 0; i < outer.rank(); ++i) {
+    const auto [before, after] = op.paddings[static_cast<std::size_t>(i)];
+    const std::int64_t step = strides[i] * bytes;
+    sizes[i] = before;
+    cpu::strided_copy(value.impl().data, still, to, strides, sizes, bytes);
+    sizes[i] = after;
+    cpu::strided_copy(value.impl().data, still, to + (before + inner[i]) * step, strides, sizes, bytes);
+    sizes[i] = inner[i];
+    to += before * step;
+  }
+  cpu::strided_copy(in[0].data, cpu::row_major_strides(inner), to, strides, inner, bytes);
+}
+
+Gradients gradient(const ConstantPad& op, const Kept& kept, const Tensors& dy, Needs) {
+  Ints begin;
+  for (const auto& [before, after] : op.paddings) begin.push_back(before);
+  return {slice(dy[0], begin, kept.input_spec(0).shape)};
+}
+
+void check_paddings(const Tensor& x, const Paddings& paddings, PadMode mode) {
+  TW_CHECK_USER(static_cast<int>(paddings.size()) == x.rank(), "pad", "give {before, after} for every axis",
+                "expected {} pairs for {}, got {}", x.rank(), x.shape(), paddings.size());
+  for (int i = 0; i < x.rank(); ++i) {
+    const auto [before, after] = paddings[static_cast<std::size_t>(i)];
+    TW_CHECK_USER(before >= 0 && after >= 0, "pad", "cut with tw::slice instead", "expected paddings of 0 or more, got {} and {}",
+                  before, after);
+    const std::int64_t most = x.shape()[i] - (mode == PadMode::reflect ? 1 : 0);
+    TW_CHECK_USER(mode == PadMode::constant || std::max(before, after) <= std::max<std::int64_t>(most, 0), "pad",
+                  "a mirror shows each place once: pad less, or several times",
+                  "expected at most {} places on either side of axis {} of {}, got {} and {}", most, i, x.shape(), before, after);
+  }
+}
+
+// The mirror images of the places next to both edges, joined to x along one axis.
+Tensor mirrored(const Tensor& x, int axis, std::int64_t before, std::int64_t after, std::int64_t skipped) {
+  const auto part = [&](std::int64_t begin, std::int64_t count) {
+    Ints first(x.rank(), 0), size = x.shape();
+    first[axis] = begin, size[axis] = count;
+    return reverse(slice(x, first, size), axis);
+  };
+  std::vector<Tensor> parts;
+  if (before > 0) parts.push_back(part(skipped, before));
+  parts.push_back(x);
+  if (after > 0) parts.push_back(part(x.shape()[axis] - skipped - after, after));
+  return concat(parts, axis);
+}
+
+}  // namespace
+
+TW_DEFINE_OP(pad, ConstantPad)
+
+Tensor pad(const Tensor& x, const Paddings& paddings, const Pad& options) {
+  check_paddings(x, paddings, options.mode);
+  if (options.mode == PadMode::constant) return apply(pad_info(), ConstantPad{paddings, options.value}, {x})[0];
+  Tensor y = x;
+  for (int i = 0; i < x.rank(); ++i) {
+    const auto [before, after] = paddings[static_cast<std::size_t>(i)];
+    if (before + after > 0) y = mirrored(y, i, before, after, options.mode == PadMode::reflect ? 1 : 0);
+  }
+  return y;
+}
+
+}  // namespace thalweg

@@ -1,0 +1,24 @@
+#include "thalweg/ops/stop_gradient/stop_gradient.h"
+
+#include "thalweg/ops/registry.h"
+
+namespace thalweg {
+namespace {
+
+struct StopGradient {};
+
+Specs infer(const StopGradient&, Inputs in) { return {in[0]}; }
+
+std::int64_t alias(const StopGradient&, Inputs) { return 0; }
+
+void run(const StopGradient&, Arrays, Arrays) {}
+
+[[maybe_unused]] bool differentiable(const StopGradient&) { return false; }
+
+}  // namespace
+
+TW_DEFINE_OP(stop_gradient, StopGradient)
+
+Tensor stop_gradient(const Tensor& x) { return apply(stop_gradient_info(), StopGradient{}, {x})[0]; }
+
+}  // namespace thalweg
