@@ -1,0 +1,236 @@
+// Pools on the CPU: every place (or, backwards, every input position) is made by one task from all that reach it, so
+// that sums have one order and 16-bit floats are rounded once.
+#include <algorithm>
+#include <type_traits>
+
+#include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/pool/kernels.h"
+
+namespace thalweg {
+namespace {
+
+constexpr int lanes = 16;  // channels at a time
+
+template <class T>
+using Accumulator = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
+
+// body(first channel, count): whole groups of lanes have a count known to the compiler.
+template <class Body>
+void for_channels(std::int64_t channels, Body body) {
+  std::int64_t c = 0;
+  for (; c + lanes <= channels; c += lanes) body(c, std::integral_constant<int, lanes>());
+  if (c < channels) body(c, static_cast<int>(channels - c));
+}
+
+struct Place {
+  std::int64_t image, at[3];
+};
+
+// Entry number i of [batch, sizes…].
+Place place_of(std::int64_t i, const Window& window, std::int64_t WindowAxis::*size) {
+  Place place;
+  for (int axis = 2; axis >= 0; --axis) {
+    const std::int64_t n = window[static_cast<std::size_t>(axis)].*size;
+    place.at[axis] = i % n;
+    i /= n;
+  }
+  place.image = i;
+  return place;
+}
+
+std::int64_t index_of(const Place& place, const Window& window, std::int64_t WindowAxis::*size) {
+  std::int64_t i = place.image;
+  for (std::size_t axis = 0; axis < 3; ++axis) i = i * (window[axis].*size) + place.at[axis];
+  return i;
+}
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+// The positions of the input that place o covers along an axis.
+Range covered(const WindowAxis& axis, std::int64_t o) {
+  const std::int64_t start = o * axis.stride - axis.pad_before;
+  return {std::max<std::int64_t>(start, 0), std::min(start + axis.taps, axis.input)};
+}
+
+// The places along an axis that cover position p.
+Range covering(const WindowAxis& axis, std::int64_t p) {
+  const std::int64_t last = (p + axis.pad_before) / axis.stride, over = p + axis.pad_before - axis.taps + 1;
+  return {over <= 0 ? 0 : (over + axis.stride - 1) / axis.stride, std::min(last + 1, axis.output)};
+}
+
+template <class Body>
+void for_box(const Place& center, const Window& window, Range (*range)(const WindowAxis&, std::int64_t), Body body) {
+  const Range d = range(window[0], center.at[0]), h = range(window[1], center.at[1]), w = range(window[2], center.at[2]);
+  for (std::int64_t i = d.begin; i < d.end; ++i)
+    for (std::int64_t j = h.begin; j < h.end; ++j)
+      for (std::int64_t k = w.begin; k < w.end; ++k) body(Place{center.image, {i, j, k}});
+}
+
+// body(place number, place) for all of them, on all threads.
+template <class Body>
+void for_all(std::int64_t count, const PoolShape& shape, std::int64_t WindowAxis::*size, Body body) {
+  const std::int64_t taps = shape.window[0].taps * shape.window[1].taps * shape.window[2].taps;
+  const std::int64_t grain = std::max<std::int64_t>(1, 32 * 1024 / std::max<std::int64_t>(1, taps * shape.channels));
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i, place_of(i, shape.window, size));
+  });
+}
+
+// Which tap of its window the input position is.
+std::int32_t tap_of(const Place& position, const Place& place, const Window& window) {
+  std::int64_t tap = 0;
+  for (std::size_t i = 0; i < 3; ++i)
+    tap = tap * window[i].taps + position.at[i] - (place.at[i] * window[i].stride - window[i].pad_before);
+  return static_cast<std::int32_t>(tap);
+}
+
+template <class T>
+bool is_nan(T value) {
+  if constexpr (std::is_floating_point_v<T>) return value != value;
+  return false;
+}
+
+// The tap with the largest value, the first of equals, for channels c … c + count of one place.
+template <class T, class Count>
+void find_taps(const PoolShape& shape, const Place& place, const T* x, std::int64_t c, Count count, std::int32_t* taps) {
+  const auto& window = shape.window;
+  Accumulator<T> best[lanes] = {};
+  bool first = true;
+  for_box(place, window, covered, [&](const Place& position) {
+    const T* row = x + index_of(position, window, &WindowAxis::input) * shape.channels + c;
+    const std::int32_t here = tap_of(position, place, window);
+    for (int i = 0; i < count; ++i) {
+      const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
+      const bool take = first | (value > best[i]) | (is_nan(value) & !is_nan(best[i]));
+      best[i] = take ? value : best[i];
+      taps[i] = take ? here : taps[i];
+    }
+    first = false;
+  });
+}
+
+// y [count] = g at the taps of channels c … c + count of one place.
+template <class T, class Count>
+void take_taps(const PoolShape& shape, const Place& place, const T* g, std::int64_t c, Count count, const std::int32_t* taps, T* y) {
+  for_box(place, shape.window, covered, [&](const Place& position) {
+    const T* row = g + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
+    const std::int32_t here = tap_of(position, place, shape.window);
+    for (int i = 0; i < count; ++i)
+      if (taps[i] == here) y[i] = row[i];
+  });
+}
+
+template <class T>
+void max_of_place(const PoolShape& shape, const Place& place, const T* x, T* y) {
+  for_channels(shape.channels, [&](std::int64_t c, auto count) {
+    Accumulator<T> best[lanes] = {};
+    bool first = true;
+    for_box(place, shape.window, covered, [&](const Place& position) {
+      const T* row = x + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
+      for (int i = 0; i < count; ++i) {
+        const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
+        best[i] = first | (value > best[i]) | is_nan(value) ? value : best[i];
+      }
+      first = false;
+    });
+    for (int i = 0; i < count; ++i) y[c + i] = static_cast<T>(best[i]);
+  });
+}
+
+std::int64_t elements_of(const Place& place, const Window& window) {
+  std::int64_t n = 1;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Range range = covered(window[i], place.at[i]);
+    n *= range.end - range.begin;
+  }
+  return n;
+}
+
+// f(TypeTag) for the float types.
+template <class F>
+void with_float(DType dtype, F f) {
+  with_type(dtype, [&]<class T>(TypeTag<T> tag) {
+    if constexpr (is_float(dtype_of<T>())) f(tag);
+  });
+}
+
+}  // namespace
+
+void run_max_pool(const PoolShape& shape, const Array& x, const Array& y) {
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+    for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
+      max_of_place(shape, place, x.as<const T>(), y.as<T>() + i * shape.channels);
+    });
+  });
+}
+
+void run_max_pool_select(const PoolShape& shape, const Array& x, const Array& g, const Array& y) {
+  with_float(x.dtype(), [&]<class T>(TypeTag<T>) {
+    for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
+      for_channels(shape.channels, [&](std::int64_t c, auto count) {
+        std::int32_t taps[lanes];
+        find_taps(shape, place, x.as<const T>(), c, count, taps);
+        take_taps(shape, place, g.as<const T>(), c, count, taps, y.as<T>() + i * shape.channels + c);
+      });
+    });
+  });
+}
+
+void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx, Scratch scratch) {
+  auto* taps = reinterpret_cast<std::int32_t*>(scratch.data());  // [places, channels]
+  with_float(x.dtype(), [&]<class T>(TypeTag<T>) {
+    for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
+      for_channels(shape.channels, [&](std::int64_t c, auto count) {
+        find_taps(shape, place, x.as<const T>(), c, count, taps + i * shape.channels + c);
+      });
+    });
+    for_all(shape.inputs(), shape, &WindowAxis::input, [&](std::int64_t i, const Place& position) {
+      for_channels(shape.channels, [&](std::int64_t c, auto count) {
+        Accumulator<T> sum[lanes] = {};
+        for_box(position, shape.window, covering, [&](const Place& place) {
+          const std::int64_t at = index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
+          const std::int32_t here = tap_of(position, place, shape.window);
+          for (int k = 0; k < count; ++k)
+            sum[k] += taps[at + k] == here ? static_cast<Accumulator<T>>(dy.as<const T>()[at + k]) : Accumulator<T>(0);
+        });
+        for (int k = 0; k < count; ++k) dx.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k]);
+      });
+    });
+  });
+}
+
+void run_avg_pool(const PoolShape& shape, const Array& x, const Array& y) {
+  with_float(x.dtype(), [&]<class T>(TypeTag<T>) {
+    for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
+      const auto n = static_cast<Accumulator<T>>(elements_of(place, shape.window));
+      for_channels(shape.channels, [&](std::int64_t c, auto count) {
+        Accumulator<T> sum[lanes] = {};
+        for_box(place, shape.window, covered, [&](const Place& position) {
+          const T* row = x.as<const T>() + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
+          for (int k = 0; k < count; ++k) sum[k] += static_cast<Accumulator<T>>(row[k]);
+        });
+        for (int k = 0; k < count; ++k) y.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k] / n);
+      });
+    });
+  });
+}
+
+void run_avg_pool_backward(const PoolShape& shape, const Array& dy, const Array& dx) {
+  with_float(dy.dtype(), [&]<class T>(TypeTag<T>) {
+    for_all(shape.inputs(), shape, &WindowAxis::input, [&](std::int64_t i, const Place& position) {
+      for_channels(shape.channels, [&](std::int64_t c, auto count) {
+        Accumulator<T> sum[lanes] = {};
+        for_box(position, shape.window, covering, [&](const Place& place) {
+          const T* row = dy.as<const T>() + index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
+          const auto n = static_cast<Accumulator<T>>(elements_of(place, shape.window));
+          for (int k = 0; k < count; ++k) sum[k] += static_cast<Accumulator<T>>(row[k]) / n;
+        });
+        for (int k = 0; k < count; ++k) dx.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k]);
+      });
+    });
+  });
+}
+
+}  // namespace thalweg
