@@ -19,11 +19,12 @@ namespace thalweg {
 namespace {
 
 // lse [batch, heads, queries] = log(sum(exp(scores))) is kept, so that the gradient need not find the maxima again.
-struct Forward {  // q, k, v [, mask] -> o, lse
+struct Scores {
   bool causal;
   double scale;
 };
-struct Backward : Forward {};  // q, k, v, o, lse, do [, mask] -> dq, dk, dv
+struct Forward : Scores {};   // q, k, v [, mask] -> o, lse
+struct Backward : Scores {};  // q, k, v, o, lse, do [, mask] -> dq, dk, dv
 
 void check_operand(const char* what, const Spec& spec, const Spec& q) {
   TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]", "expected {} of rank 4, got {}", what, spec.shape);
@@ -61,7 +62,7 @@ Specs infer(const Forward&, Inputs in) {
 
 Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[2]}; }
 
-cpu::AttentionShape describe(const Forward& op, const Shape& q, const Shape& k, const Shape& v) {
+cpu::AttentionShape describe(const Scores& op, const Shape& q, const Shape& k, const Shape& v) {
   return {.batch = q[0], .heads = q[1], .queries = q[2], .keys = k[2], .depth = q[3], .value_depth = v[3], .causal = op.causal};
 }
 
@@ -104,7 +105,7 @@ void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
 struct Plain {
   Tensor seen, scores, weights;  // seen is undefined where every key is
 
-  Plain(const Forward& op, const Tensor& q, const Tensor& k, const Tensor& mask) : seen(mask) {
+  Plain(const Scores& op, const Tensor& q, const Tensor& k, const Tensor& mask) : seen(mask) {
     scores = matmul(q, k, {.transpose_b = true}) * op.scale;
     if (op.causal) {
       const Tensor below = expand_dims(arange(q.shape()[2]), 1) >= arange(k.shape()[2]);
@@ -144,7 +145,7 @@ Gradients gradient(const Forward& op, const Kept& kept, const Tensors& dy, Needs
   return masked ? Gradients{q, k, v, Gradient()} : Gradients{q, k, v};
 }
 
-Forward resolve(const Attention& options, const Tensor& q) {
+Scores resolve(const Attention& options, const Tensor& q) {
   const double size = q.rank() == 0 ? 1 : static_cast<double>(q.shape().last());
   return {options.causal, options.scale.value_or(1 / std::sqrt(size))};
 }
@@ -162,7 +163,7 @@ TW_DEFINE_OP(attention_backward, Backward)
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
   const DType dtype = promote("attention", promote("attention", q.dtype(), k.dtype()), v.dtype()), inside = wide(dtype);
-  const Forward op = resolve(options, q);
+  const Forward op{resolve(options, q)};
   return cast(apply_masked(attention_info(), &op, {cast(q, inside), cast(k, inside), cast(v, inside)}, options.mask)[0], dtype);
 }
 
