@@ -3,13 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/typed_values.h"
 #include "thalweg/backend/cpu/convolution_provider.h"
 #include "thalweg/core/error.h"
 #include "thalweg/core/thread_pool.h"
@@ -17,55 +15,7 @@
 namespace thalweg::cpu {
 namespace {
 
-struct Free {
-  void operator()(std::byte* p) const { std::free(p); }
-};
-
-std::unique_ptr<std::byte, Free> aligned(std::size_t bytes) {
-  return std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)));
-}
-
-template <class F>
-auto with_type(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::f16: return f(Half{});
-    case DType::bf16: return f(BFloat16{});
-    case DType::i32: return f(std::int32_t{});
-    default: return f(std::int64_t{});
-  }
-}
-
-using Values = std::vector<double>;
-
-std::vector<std::byte> to_bytes(DType dtype, const Values& values) {
-  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(size_of(dtype)));
-  with_type(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      T value;
-      if constexpr (sizeof(T) == 2) {
-        value = T(static_cast<float>(values[i]));
-      } else {
-        value = static_cast<T>(values[i]);
-      }
-      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-    }
-  });
-  return bytes;
-}
-
-Values to_values(DType dtype, const std::vector<std::byte>& bytes) {
-  Values values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
-  with_type(dtype, [&](auto value) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-      values[i] = static_cast<double>(value);
-    }
-  });
-  return values;
-}
+using namespace testing_values;
 
 Values random_values(std::int64_t size, unsigned seed) {
   std::mt19937 random(seed);
@@ -127,8 +77,8 @@ struct Problem {
     const auto first = to_bytes(c.dtype, a), second = to_bytes(c.dtype, b);
     std::vector<std::byte> result(out.size() * static_cast<std::size_t>(size_of(c.dtype)), std::byte{0x55});
     const std::size_t bytes = convolution_workspace(provider, direction, c);
-    const auto workspace = aligned(bytes);
-    convolution(provider, direction, c, {first.data(), second.data(), result.data()}, {workspace.get(), bytes});
+    Workspace workspace(bytes);
+    convolution(provider, direction, c, {first.data(), second.data(), result.data()}, workspace.span());
     return result;
   }
 
@@ -205,11 +155,6 @@ class ConvolutionTest : public testing::TestWithParam<DType> {
   void TearDown() override { config::set_threads(0); }
 };
 
-std::string dtype_name(const testing::TestParamInfo<DType>& info) {
-  constexpr const char* names[] = {"f32", "f64", "f16", "bf16", "i32", "i64"};
-  return names[static_cast<int>(info.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(, ConvolutionTest,
                          testing::Values(DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32), dtype_name);
 
@@ -264,8 +209,8 @@ TEST(ConvolutionPublic, functions_reach_the_three_directions) {
   const auto x = to_bytes(c.dtype, problem.x), w = to_bytes(c.dtype, problem.w), y = to_bytes(c.dtype, problem.y);
   const auto check = [&](Direction direction, std::size_t bytes, std::size_t size, auto&& call) {
     std::vector<std::byte> out(size);
-    const auto workspace = aligned(bytes);
-    call(out.data(), std::span<std::byte>(workspace.get(), bytes));
+    Workspace workspace(bytes);
+    call(out.data(), workspace.span());
     EXPECT_EQ(to_values(c.dtype, out), problem.expected(direction));
   };
   check(Direction::forward, convolution_forward_workspace(c), y.size(),
@@ -280,6 +225,10 @@ TEST(ConvolutionPublic, groups_must_divide_the_channels) {
   Convolution c = two_dimensional(DType::f32, 1, 4, 3, 4, 3);
   c.groups = 2;
   EXPECT_THROW(convolution_forward_workspace(c), Error);
+}
+
+TEST(ConvolutionPublic, bytes_are_refused) {
+  EXPECT_THROW(convolution_forward_workspace(two_dimensional(DType::u8, 1, 4, 3, 4, 3)), Error);
 }
 
 }  // namespace

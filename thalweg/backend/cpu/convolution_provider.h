@@ -16,7 +16,6 @@ struct ConvolutionOperands {
   std::byte* out;
 };
 
-// Products of pixels of x or y; a fit of the whole operation for cutting it into tasks.
 double flops_of(const Convolution& convolution);
 std::int64_t elements_of_x(const Convolution& convolution);
 std::int64_t elements_of_w(const Convolution& convolution);

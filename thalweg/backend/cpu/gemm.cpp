@@ -16,8 +16,8 @@ namespace {
 // Measured with f32 on Zen 4 (110 GFLOP/s a core).
 constexpr double kCallerFlops = 2e5;           // less runs on the calling thread: waking a worker costs more
 constexpr double kTaskFlops = 1e6;             // about 10 us of one core
-constexpr double kBuiltinFlops = 1e6;          // less is faster in the built-in kernel than in a library call;
-constexpr double kBuiltinFlopsNT = 2e5;        // its packing of a transposed B is plain
+constexpr double kBuiltinFlops = 1e6;          // less is faster in the built-in kernel than in a library call
+constexpr double kBuiltinRepackFlops = 1e5;    // the same where the kernel must transpose B or widen bf16
 constexpr std::int64_t kMaxColumns = 1536;     // of a tile; wider ones miss the caches (83 instead of 110 GFLOP/s)
 constexpr std::int64_t kDenseRows = 256;       // of a tile of whole rows: 128 cost 3 %
 constexpr std::int64_t kStridedRows = 512;     // of a tile cut out of wider matrices: 256 cost 3 %
@@ -103,8 +103,9 @@ Gemm merged(Gemm gemm) {
 class Run {
  public:
   Run(Provider provider, const Gemm& gemm) : gemm_(gemm), p_(partition_of(gemm)) {
+    const bool repacks = gemm.transpose_b || gemm.dtype == DType::bf16;
     const bool small =
-        provider == Provider::automatic && flops_of(gemm) < (gemm.transpose_b ? kBuiltinFlopsNT : kBuiltinFlops);
+        provider == Provider::automatic && flops_of(gemm) < (repacks ? kBuiltinRepackFlops : kBuiltinFlops);
     onednn_ = provider != Provider::builtin && !small && onednn::supported(tile_at(0, 0, 0));
     TW_CHECK_INTERNAL(onednn_ || provider != Provider::onednn, "gemm", "oneDNN does not support this product");
     layout_.tasks = p_.tasks;

@@ -9,7 +9,7 @@ namespace thalweg {
 
 // All axes unless some are named; Axes::none() reduces nothing. keepdims leaves reduced axes with size 1.
 struct Reduce {
-  Axes axes;
+  Axes axes = {};
   bool keepdims = false;
 };
 
@@ -34,7 +34,7 @@ struct Moments {
 TW_API Moments moments(const Tensor& x, const Reduce& options = {});
 
 struct Norm {
-  Axes axes;
+  Axes axes = {};
   bool keepdims = false;
   double order = 2;  // above 0; infinity: the largest absolute value
 };
@@ -42,7 +42,7 @@ struct Norm {
 TW_API Tensor norm(const Tensor& x, const Norm& options = {});
 
 struct L2Normalize {
-  Axes axes;
+  Axes axes = {};
   double epsilon = 1e-12;
 };
 // x / sqrt(max(sum(x^2), epsilon))

@@ -47,8 +47,8 @@ class QueryBlock {
     std::fill_n(sum_, kQueryBlock, T(0));
     std::fill_n(output_, kQueryBlock * row_, T(0));
     const std::int64_t end = last_key(first_ + count_);
-    for (std::int64_t key = 0; key < end; key += kForwardKeyBlock) {
-      const std::int64_t keys = std::min(kForwardKeyBlock, end - key);
+    for (std::int64_t key = 0; key < end; key += kKeyBlock) {
+      const std::int64_t keys = std::min(kKeyBlock, end - key);
       const T* v = padded_rows(v_ + key * shape_.value_depth, keys, shape_.value_depth, values_);
       for (std::int64_t slab = 0; slab < count_; slab += S::kSlab) {
         const std::int64_t seen = std::min(keys, last_key(first_ + slab + S::kSlab) - key);

@@ -21,4 +21,18 @@ struct RowBlocks {
   constexpr std::int64_t end(std::int64_t i) const { return std::min(rows, (i + 1) * block); }
 };
 
+// Tasks that need scratch are dealt to a limited number of slots, each with its own area; back and forth, so that tasks
+// that grow along the list (causal attention) are spread evenly.
+struct Slots {
+  std::int64_t tasks, limit = 64;
+  constexpr std::int64_t count() const { return std::min(tasks, limit); }
+  template <class Body>
+  void for_each_task(std::int64_t slot, Body body) const {
+    for (std::int64_t round = 0; round * count() < tasks; ++round) {
+      const std::int64_t task = round * count() + (round % 2 == 0 ? slot : count() - 1 - slot);
+      if (task < tasks) body(task);
+    }
+  }
+};
+
 }  // namespace thalweg::cpu

@@ -136,6 +136,12 @@ HWY_INLINE void for_each_chunk(std::int64_t n, Body body) {
   if (at < n) body(TailChunk<T>{at, static_cast<int>(n - at)});
 }
 
+// to [n] += values
+template <class T, class Chunk>
+HWY_INLINE void add_to(Chunk chunk, const Lanes<T>& values, T* to) {
+  chunk.store(chunk.load(to) + values, to);
+}
+
 // to [n] = partial[0] + partial[1] + … , partial [blocks] rows of n at distance `stride`.
 template <class T>
 void sum_blocks(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {

@@ -38,12 +38,6 @@ HWY_INLINE Lanes<T> load_or(Chunk chunk, const T* values, T otherwise) {
   return values != nullptr ? chunk.load(values) : Lanes<T>(otherwise);
 }
 
-// to [n] += values
-template <class T, class Chunk>
-HWY_INLINE void add_to(Chunk chunk, const Lanes<T>& values, T* to) {
-  chunk.store(chunk.load(to) + values, to);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu
 HWY_AFTER_NAMESPACE();

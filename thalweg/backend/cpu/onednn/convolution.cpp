@@ -95,14 +95,6 @@ dnnl::primitive_desc_base describe(Direction direction, const Convolution& c, co
   return reference ? dnnl::primitive_desc_base() : description;
 }
 
-dnnl::primitive make(const dnnl::primitive_desc_base& description) {
-  dnnl_primitive_t made = nullptr;
-  const dnnl_status_t status = dnnl_primitive_create(&made, description.get());
-  TW_CHECK_INTERNAL(status == dnnl_success, "convolution", "oneDNN made no primitive: status {}",
-                    static_cast<int>(status));
-  return dnnl::primitive(made);
-}
-
 // Copies weights from one layout and dtype to another.
 class Reorder {
  public:
@@ -116,7 +108,7 @@ class Reorder {
   std::size_t scratch_bytes() const { return description_.scratchpad_desc().get_size(); }
 
   void run(const void* from, void* to, std::byte* scratch) {
-    if (!primitive_) primitive_ = make(description_);
+    if (!primitive_) primitive_ = make_primitive(description_);
     from_.set_data_handle(const_cast<void*>(from));
     to_.set_data_handle(to);
     scratch_.set_data_handle(scratch);
@@ -168,7 +160,7 @@ class Chunk {
   Reorder& reorder() { return reorder_; }
 
   void run(const void* x, const void* weights, const void* y, std::byte* scratch) {
-    if (!primitive_) primitive_ = make(description_);
+    if (!primitive_) primitive_ = make_primitive(description_);
     x_.set_data_handle(const_cast<void*>(x));
     weights_.set_data_handle(const_cast<void*>(weights));
     y_.set_data_handle(const_cast<void*>(y));

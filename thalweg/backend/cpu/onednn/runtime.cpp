@@ -1,24 +1,14 @@
 #include "thalweg/backend/cpu/onednn/runtime.h"
 
-#include <cpuid.h>
 #include <omp.h>
 
+#include "thalweg/backend/cpu/describe.h"
 #include "thalweg/backend/cpu/provider.h"
 #include "thalweg/core/check.h"
 
 namespace thalweg::cpu {
 namespace onednn {
 namespace {
-
-// Some hypervisors announce AMX but leave its tile sizes (leaf 0x1D) empty; oneDNN would then run invalid tile code.
-bool amx_without_tiles() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
-  constexpr unsigned amx = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tile, int8
-  if ((edx & amx) == 0) return false;
-  if (!__get_cpuid_count(0x1D, 0, &eax, &ebx, &ecx, &edx) || eax == 0) return true;
-  return !__get_cpuid_count(0x1D, 1, &eax, &ebx, &ecx, &edx) || eax == 0 || ebx == 0;
-}
 
 dnnl::engine* make_engine() {
   if (amx_without_tiles()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
@@ -49,6 +39,13 @@ bool bf16_supported() {
 
 dnnl::memory::data_type data_type(DType dtype) {
   return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description) {
+  dnnl_primitive_t made = nullptr;
+  const dnnl_status_t status = dnnl_primitive_create(&made, description.get());
+  TW_CHECK_INTERNAL(status == dnnl_success, "onednn", "no primitive was made: status {}", static_cast<int>(status));
+  return dnnl::primitive(made);
 }
 
 void execute(const dnnl::primitive& primitive, const dnnl_exec_arg_t* args, int count) {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "thalweg/core/check.h"
 #include "thalweg/core/dtype.h"
 
 namespace thalweg::cpu::onednn {
@@ -17,6 +18,8 @@ const dnnl::stream& stream();  // of the calling thread
 
 bool bf16_supported();
 dnnl::memory::data_type data_type(DType dtype);  // f32 and bf16
+
+dnnl::primitive make_primitive(const dnnl::primitive_desc_base& description);
 
 // Runs a primitive whose memory objects have their data set.
 void execute(const dnnl::primitive& primitive, const dnnl_exec_arg_t* args, int count);
@@ -63,7 +66,7 @@ class PrimitiveCache {
       return found->second->second;
     }
     counters.misses.fetch_add(1, std::memory_order_relaxed);
-    Value made(key);  // before the cache changes: it may look up another entry or throw
+    Value made = make(key);  // before the cache changes: it may look up another entry or throw
     order_.emplace_front(key, std::move(made));
     index_.emplace(key, order_.begin());
     counters.entries.fetch_add(1, std::memory_order_relaxed);
@@ -73,6 +76,15 @@ class PrimitiveCache {
 
  private:
   std::int64_t size() const { return static_cast<std::int64_t>(order_.size()); }
+
+  static Value make(const Key& key) {
+    try {
+      return Value(key);
+    } catch (const dnnl::error& error) {
+      TW_FAIL(internal, "onednn", "report the operation and its shapes", "{} (status {})", error.what(),
+              static_cast<int>(error.status));
+    }
+  }
 
   void evict() {
     index_.erase(order_.back().first);
