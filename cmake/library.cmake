@@ -39,5 +39,8 @@ endif()
 # The compiler hides what is not marked TW_API; the script also hides what other libraries' headers mark.
 set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
 target_link_options(thalweg PRIVATE -Wl,--version-script=${exports})
+if(NOT THALWEG_SANITIZE)  # whose functions come with the program
+  target_link_options(thalweg PRIVATE -Wl,--no-undefined)
+endif()
 set_target_properties(thalweg PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 LINK_DEPENDS ${exports}
                                          BUILD_RPATH ${THALWEG_DEPS}/onednn/lib INSTALL_RPATH "$ORIGIN")
