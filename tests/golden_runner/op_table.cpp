@@ -9,6 +9,9 @@
 #include "thalweg/ops/cross_entropy/cross_entropy.h"
 #include "thalweg/ops/cumulative/cumulative.h"
 #include "thalweg/ops/elementwise.h"
+#if __has_include("thalweg/ops/attention/attention.h")
+#include "thalweg/ops/attention/attention.h"
+#endif
 #if __has_include("thalweg/ops/gather/gather.h")
 #include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/gather_nd/gather_nd.h"
@@ -292,6 +295,15 @@ const std::map<std::string, Program> table = {
      [](const A& a, const X& x) {
        const auto [y, mean, variance] = batch_norm(x[0], x[1], x[2], {.epsilon = a.number("epsilon")});
        return Outputs{y, mean, variance};
+     }},
+#endif
+#if __has_include("thalweg/ops/attention/attention.h")
+    {"attention",
+     [](const A& a, const X& x) {
+       Attention options{.causal = a.flag("causal")};
+       if (x.size() > 3) options.mask = x[3];
+       if (a.has("scale")) options.scale = a.number("scale");
+       return attention(x[0], x[1], x[2], options);
      }},
 #endif
     {"clip_by_norm",
