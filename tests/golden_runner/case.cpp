@@ -45,10 +45,12 @@ Tolerance tolerance_of(const Json& object, const char* dtype) {
   return {pair[0].get<double>(), pair[1].get<double>()};
 }
 
+constexpr auto max_integer = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+
 Attribute attribute_of(const Json& value, int depth) {
   if (value.is_null()) return {nullptr};
   if (value.is_boolean()) return {value.get<bool>()};
-  if (value.is_number_unsigned() && value > std::numeric_limits<std::int64_t>::max())
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > max_integer)
     throw Malformed("an attribute is too large");
   if (value.is_number_integer()) return {value.get<std::int64_t>()};
   if (value.is_number()) return {value.get<double>()};

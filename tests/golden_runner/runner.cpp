@@ -75,7 +75,7 @@ class CaseRun {
   }
 
   std::vector<Tensor> call(const Inputs& inputs) {
-    const auto outputs = program_(case_.attributes, inputs).all();
+    auto outputs = program_(case_.attributes, inputs).all();
     case_.attributes.require_all_read();
     if (outputs.size() != case_.outputs.size())
       throw NotUnderstood("got " + std::to_string(outputs.size()) + " outputs, want " +

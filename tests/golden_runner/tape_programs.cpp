@@ -145,7 +145,7 @@ Outputs log1pexp_second(const Attributes&, const Inputs& in) {
   outer.watch(x), inner.watch(x);
   const Tensor y = custom_gradient(
       [](const std::vector<Tensor>& inputs) {
-        const Tensor v = inputs[0];
+        const Tensor& v = inputs[0];
         return std::pair{log(1 + exp(v)), [v](const Tensor& dy) { return std::vector{dy * (1 - 1 / (1 + exp(v)))}; }};
       },
       {x});

@@ -183,6 +183,7 @@ class HeaderEvents {
 // hide.
 void check_layout(const std::vector<SafetensorsEntry>& entries, std::int64_t data_bytes) {
   std::vector<const SafetensorsEntry*> by_place;
+  by_place.reserve(entries.size());
   for (const auto& entry : entries) by_place.push_back(&entry);
   std::sort(by_place.begin(), by_place.end(),
             [](const auto* a, const auto* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
