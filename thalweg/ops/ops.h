@@ -2,6 +2,7 @@
 
 // Every operation there is: one line per public header under ops/, checked by the layout test.
 #include "thalweg/ops/argreduce/argreduce.h"
+#include "thalweg/ops/batch_norm/batch_norm.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/clip/clip.h"
 #include "thalweg/ops/concat/concat.h"
@@ -9,10 +10,14 @@
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cross_entropy/cross_entropy.h"
 #include "thalweg/ops/cumulative/cumulative.h"
+#include "thalweg/ops/dropout/dropout.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/group_norm/group_norm.h"
+#include "thalweg/ops/layer_norm/layer_norm.h"
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/pool/pool.h"
+#include "thalweg/ops/random/random.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/roll/roll.h"
