@@ -19,7 +19,8 @@ class File {
  public:
   explicit File(const std::string& bytes) {
     static int number = 0;
-    path_ = std::filesystem::temp_directory_path() / ("safetensors_test." + std::to_string(::getpid()) + "." + std::to_string(number++));
+    path_ = std::filesystem::temp_directory_path() /
+            ("safetensors_test." + std::to_string(::getpid()) + "." + std::to_string(number++));
     write(bytes);
   }
   ~File() { std::filesystem::remove(path_); }
@@ -44,10 +45,11 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 
 std::string good_file() {
-  return file_of(R"({"__metadata__":{"format":"1"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
-                 R"("b":{"dtype":"I64","shape":[],"data_offsets":[16,24]},"none":{"dtype":"F64","shape":[0,3],"data_offsets":[24,24]},)"
-                 R"("word":{"dtype":"U16","shape":[1],"data_offsets":[24,26]},"yes":{"dtype":"BOOL","shape":[2],"data_offsets":[26,28]}}   )",
-                 bytes_of<float>({1, 2, 3, 4}) + bytes_of<std::int64_t>({-7}) + std::string("\1\2\0\1", 4));
+  return file_of(
+      R"({"__metadata__":{"format":"1"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+      R"("b":{"dtype":"I64","shape":[],"data_offsets":[16,24]},"none":{"dtype":"F64","shape":[0,3],"data_offsets":[24,24]},)"
+      R"("word":{"dtype":"U16","shape":[1],"data_offsets":[24,26]},"yes":{"dtype":"BOOL","shape":[2],"data_offsets":[26,28]}}   )",
+      bytes_of<float>({1, 2, 3, 4}) + bytes_of<std::int64_t>({-7}) + std::string("\1\2\0\1", 4));
 }
 
 ErrorCode code_of(const std::string& bytes) {
@@ -96,7 +98,15 @@ TEST(safetensors, a_type_that_tensors_lack_is_listed_but_not_read) {
 
 TEST(safetensors, bad_headers_are_refused) {
   const std::string bad[] = {
-      "", " {}", "[]", "{", "{}x", "null", R"({"a":1})", R"({"a":[]})", R"({"a":{}})",
+      "",
+      " {}",
+      "[]",
+      "{",
+      "{}x",
+      "null",
+      R"({"a":1})",
+      R"({"a":[]})",
+      R"({"a":{}})",
       R"({"a":{"dtype":"F32","shape":[1]}})",
       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})",
       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,4]}})",
@@ -123,13 +133,15 @@ TEST(safetensors, bad_headers_are_refused) {
       R"({"__metadata__":{"a":1},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
       R"({"__metadata__":{},"__metadata__":{},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
       "{\"\xff\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-      std::string(100'000, '{'), "{\"a\":" + std::string(100'000, '['),
+      std::string(100'000, '{'),
+      "{\"a\":" + std::string(100'000, '['),
   };
   for (const auto& header : bad) EXPECT_EQ(code_of_header(header, 4), ErrorCode::data_loss) << header.substr(0, 120);
 }
 
 TEST(safetensors, a_header_length_beyond_the_file_is_refused) {
-  for (const std::uint64_t length : {std::uint64_t{29}, std::uint64_t{100'000'001}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+  for (const std::uint64_t length :
+       {std::uint64_t{29}, std::uint64_t{100'000'001}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
     std::string bytes = file_of("{}", std::string(20, ' '));
     std::memcpy(bytes.data(), &length, 8);
     EXPECT_EQ(code_of(bytes), ErrorCode::data_loss) << length;
@@ -138,7 +150,8 @@ TEST(safetensors, a_header_length_beyond_the_file_is_refused) {
 
 TEST(safetensors, every_truncation_is_refused) {
   const std::string good = good_file();
-  for (std::size_t length = 0; length < good.size(); ++length) EXPECT_EQ(code_of(good.substr(0, length)), ErrorCode::data_loss) << length;
+  for (std::size_t length = 0; length < good.size(); ++length)
+    EXPECT_EQ(code_of(good.substr(0, length)), ErrorCode::data_loss) << length;
   EXPECT_EQ(code_of(good + '\0'), ErrorCode::data_loss);
 }
 

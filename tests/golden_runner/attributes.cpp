@@ -63,7 +63,8 @@ std::string Attributes::text(const std::string& name) const {
   return *value;
 }
 
-std::vector<std::int64_t> Attributes::integers(const std::string& name, std::optional<std::vector<std::int64_t>> otherwise) const {
+std::vector<std::int64_t> Attributes::integers(const std::string& name,
+                                               std::optional<std::vector<std::int64_t>> otherwise) const {
   if (otherwise && !has(name)) return *otherwise;
   return as_integers(name, need(name));
 }

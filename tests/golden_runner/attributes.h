@@ -33,9 +33,10 @@ class Attributes {
   std::int64_t integer(const std::string& name, std::optional<std::int64_t> otherwise = {}) const;
   double number(const std::string& name, std::optional<double> otherwise = {}) const;
   std::string text(const std::string& name) const;
-  std::vector<std::int64_t> integers(const std::string& name, std::optional<std::vector<std::int64_t>> otherwise = {}) const;
+  std::vector<std::int64_t> integers(const std::string& name,
+                                     std::optional<std::vector<std::int64_t>> otherwise = {}) const;
   std::vector<std::vector<std::int64_t>> rows(const std::string& name) const;  // a list of lists
-  Axes axes(const std::string& name) const;  // null or absent: all
+  Axes axes(const std::string& name) const;                                    // null or absent: all
   bool is_list(const std::string& name) const;
   bool is_text(const std::string& name) const;
 

@@ -1,7 +1,8 @@
 #include "tests/golden_runner/case.h"
 
-#include <cmath>
+#include <algorithm>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace thalweg::golden {
@@ -39,13 +40,18 @@ std::vector<Key> keys_of(const Json& object, const char* name) {
 
 Tolerance tolerance_of(const Json& object, const char* dtype) {
   const auto& pair = list_of(member(object, "tol"), dtype);
-  if (pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number()) throw Malformed("\"tol\" is not a pair of numbers");
+  if (pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number())
+    throw Malformed("\"tol\" is not a pair of numbers");
   return {pair[0].get<double>(), pair[1].get<double>()};
 }
+
+constexpr auto max_integer = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Attribute attribute_of(const Json& value, int depth) {
   if (value.is_null()) return {nullptr};
   if (value.is_boolean()) return {value.get<bool>()};
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > max_integer)
+    throw Malformed("an attribute is too large");
   if (value.is_number_integer()) return {value.get<std::int64_t>()};
   if (value.is_number()) return {value.get<double>()};
   if (value.is_string()) return {value.get<std::string>()};
@@ -105,7 +111,8 @@ void read_values(const Json& object, Case& result) {
   const auto compute = text_of(member(object, "compute"), "compute");
   if (compute != "f32" && compute != "f64") throw Malformed("unknown compute \"" + compute + "\"");
   if (compute == "f32")
-    result.f64 = {std::max(result.f32.relative, result.f64.relative), std::max(result.f32.absolute, result.f64.absolute)};
+    result.f64 = {std::max(result.f32.relative, result.f64.relative),
+                  std::max(result.f32.absolute, result.f64.absolute)};
 }
 
 Case case_of(const Json& object, bool with_values) {

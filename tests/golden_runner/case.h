@@ -50,6 +50,11 @@ struct Group {
 
 inline bool is_run(const std::string& group) { return group == "ops" || group == "tape"; }
 
+// The op with its group: "ops/add", "tape/jacobian".
+inline std::string full_name(const std::string& group, const std::string& op) {
+  return op.starts_with(group + "/") ? op : group + "/" + op;
+}
+
 Group load_group(const std::filesystem::path& directory);
 
 }  // namespace thalweg::golden

@@ -16,8 +16,10 @@ std::vector<Value> values_of(const Tensor& tensor) {
   std::vector<Value> values;
   with_type(tensor.dtype(), [&]<class T>(TypeTag<T>) {
     for (const T value : tensor.data<T>()) {
-      if constexpr (std::is_integral_v<T>) values.push_back(static_cast<Value>(value));
-      else values.push_back(static_cast<Value>(static_cast<double>(value)));
+      if constexpr (std::is_integral_v<T>)
+        values.push_back(static_cast<Value>(value));
+      else
+        values.push_back(static_cast<Value>(static_cast<double>(value)));
     }
   });
   return values;
@@ -40,11 +42,15 @@ std::string place_of(std::int64_t element, const Shape& shape) {
 
 }  // namespace
 
-Comparison compare(const Tensor& got, const Tensor& want, DType dtype, const Tolerance& tolerance, bool skip_non_finite) {
-  const auto fail = [](std::string problem) { return Comparison{std::numeric_limits<double>::infinity(), std::move(problem)}; };
+Comparison compare(const Tensor& got, const Tensor& want, DType dtype, const Tolerance& tolerance,
+                   bool skip_non_finite) {
+  const auto fail = [](std::string problem) {
+    return Comparison{std::numeric_limits<double>::infinity(), std::move(problem)};
+  };
   if (!got.defined()) return fail("got nothing, want a tensor of shape " + want.shape().to_string());
   if (!same_kind(got.dtype(), want.dtype()) || (is_float(got.dtype()) && got.dtype() != dtype))
-    return fail(fmt::format("got dtype {}, want {}", name_of(got.dtype()), name_of(is_float(want.dtype()) ? dtype : want.dtype())));
+    return fail(fmt::format("got dtype {}, want {}", name_of(got.dtype()),
+                            name_of(is_float(want.dtype()) ? dtype : want.dtype())));
   if (got.shape() != want.shape())
     return fail("got shape " + got.shape().to_string() + ", want " + want.shape().to_string());
 
@@ -63,9 +69,10 @@ Comparison compare(const Tensor& got, const Tensor& want, DType dtype, const Tol
   Comparison result{static_cast<double>(worst), {}};
   if (outside > 0) {
     const Value want_value = w[worst_element];
-    result.problem = fmt::format("{} of {} elements differ, worst at {}: got {:.17g}, want {:.17g}, allowed {:.3g}", outside, g.size(),
-                                 place_of(static_cast<std::int64_t>(worst_element), want.shape()), static_cast<double>(g[worst_element]),
-                                 static_cast<double>(want_value), static_cast<double>(allowed(want_value)));
+    result.problem = fmt::format("{} of {} elements differ, worst at {}: got {:.17g}, want {:.17g}, allowed {:.3g}",
+                                 outside, g.size(), place_of(static_cast<std::int64_t>(worst_element), want.shape()),
+                                 static_cast<double>(g[worst_element]), static_cast<double>(want_value),
+                                 static_cast<double>(allowed(want_value)));
   }
   return result;
 }

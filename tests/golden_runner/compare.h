@@ -15,6 +15,7 @@ struct Comparison {
 
 // |got - want| <= absolute + relative * |want| for every element; NaN equals NaN, infinities must be equal, integers
 // and booleans too. Floats must be of `dtype`. skip_non_finite leaves out elements whose expected value is not finite.
-Comparison compare(const Tensor& got, const Tensor& want, DType dtype, const Tolerance& tolerance, bool skip_non_finite = false);
+Comparison compare(const Tensor& got, const Tensor& want, DType dtype, const Tolerance& tolerance,
+                   bool skip_non_finite = false);
 
 }  // namespace thalweg::golden

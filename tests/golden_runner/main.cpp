@@ -42,6 +42,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
 
 // The directories of groups, in the order of their names.
 std::vector<std::filesystem::path> group_directories(const std::filesystem::path& directory) {
+  if (!std::filesystem::is_directory(directory)) throw Malformed(directory.string() + " is not a directory");
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(directory))
     if (std::filesystem::exists(entry.path() / "cases.json")) found.push_back(entry.path());
@@ -55,10 +56,11 @@ void run_group(const Group& group, const Options& options, Report& report) {
     if (c.name.find(options.filter) == std::string::npos) continue;
     const auto* program = find_program(group.name, c.op);
     if (!program) {
-      report.skip("op " + group.name + ":" + c.op, 1);
+      report.skip("op " + full_name(group.name, c.op), 1);
       continue;
     }
-    for (const auto dtype : {DType::f32, DType::f64}) report.add(group.name, c, dtype, run_case(group.name, c, *program, tensors, dtype));
+    for (const auto dtype : {DType::f32, DType::f64})
+      report.add(group.name, c, dtype, run_case(group.name, c, *program, tensors, dtype));
   }
 }
 
@@ -73,11 +75,13 @@ int run(const Options& options) {
       run_group(group, options, report);
     } else {
       const auto selected = [&](const Case& c) { return c.name.find(options.filter) != std::string::npos; };
-      report.skip("group " + group.name, static_cast<int>(std::count_if(group.cases.begin(), group.cases.end(), selected)));
+      report.skip("group " + group.name,
+                  static_cast<int>(std::count_if(group.cases.begin(), group.cases.end(), selected)));
     }
   }
   if (groups == 0)
-    throw Malformed(options.directory.string() + " has no group" + (options.group.empty() ? "" : " \"" + options.group + "\""));
+    throw Malformed(options.directory.string() + " has no group" +
+                    (options.group.empty() ? "" : " \"" + options.group + "\""));
   report.print_skipped();
   if (options.verbose) report.print_table();
   report.print_totals();

@@ -2,24 +2,30 @@
 #include <limits>
 
 #include "tests/golden_runner/program.h"
-#include "thalweg/ops/attention/attention.h"
+#include "thalweg/ops/argreduce/argreduce.h"
 #include "thalweg/ops/clip/clip.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/convolution/convolution.h"
 #include "thalweg/ops/cross_entropy/cross_entropy.h"
 #include "thalweg/ops/cumulative/cumulative.h"
 #include "thalweg/ops/elementwise.h"
+#if __has_include("thalweg/ops/attention/attention.h")
+#include "thalweg/ops/attention/attention.h"
+#endif
+#if __has_include("thalweg/ops/gather/gather.h")
 #include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/gather_nd/gather_nd.h"
-#include "thalweg/ops/matmul/matmul.h"
-#include "thalweg/ops/norm/norm.h"
 #include "thalweg/ops/one_hot/one_hot.h"
+#endif
+#if __has_include("thalweg/ops/layer_norm/layer_norm.h")
+#include "thalweg/ops/batch_norm/batch_norm.h"
+#include "thalweg/ops/layer_norm/layer_norm.h"
+#endif
+#include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/pool/pool.h"
-#include "thalweg/ops/recurrent/recurrent.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
-#include "thalweg/ops/resize/resize.h"
 #include "thalweg/ops/slice/slice.h"
 #include "thalweg/ops/softmax/softmax.h"
 #include "thalweg/ops/sort/sort.h"
@@ -33,25 +39,24 @@ using A = Attributes;
 using X = Inputs;
 
 Program unary(Tensor (*f)(const Tensor&)) {
-  return [f](const A&, const X& x) { return Outputs{f(x[0])}; };
+  return [f](const A&, const X& x) { return f(x[0]); };
 }
 
 Program binary(Tensor (*f)(const Operand&, const Operand&)) {
-  return [f](const A&, const X& x) { return Outputs{f(x[0], x[1])}; };
+  return [f](const A&, const X& x) { return f(x[0], x[1]); };
 }
 
 Program labels_and_logits(Tensor (*f)(const Tensor&, const Tensor&)) {
-  return [f](const A&, const X& x) { return Outputs{f(x[0], x[1])}; };
+  return [f](const A&, const X& x) { return f(x[0], x[1]); };
 }
 
 Program reduction(Tensor (*f)(const Tensor&, const Reduce&)) {
-  return [f](const A& a, const X& x) {
-    return Outputs{f(x[0], {.axes = a.axes("axis"), .keepdims = a.flag("keepdims", false)})};
-  };
+  return
+      [f](const A& a, const X& x) { return f(x[0], {.axes = a.axes("axis"), .keepdims = a.flag("keepdims", false)}); };
 }
 
 Program along_axis(Tensor (*f)(const Tensor&, std::int64_t)) {
-  return [f](const A& a, const X& x) { return Outputs{f(x[0], a.integer("axis"))}; };
+  return [f](const A& a, const X& x) { return f(x[0], a.integer("axis")); };
 }
 
 Padding padding_of(const A& a) {
@@ -63,8 +68,10 @@ Padding padding_of(const A& a) {
 // Of one axis (ksize is a number) or of several (ksize is a list).
 Program pool(Tensor (*f)(const Tensor&, const Pool&)) {
   return [f](const A& a, const X& x) {
-    const auto sizes = [&](const char* name) { return a.is_list(name) ? a.integers(name) : std::vector{a.integer(name)}; };
-    return Outputs{f(x[0], {.size = sizes("ksize"), .strides = sizes("strides"), .padding = padding_of(a)})};
+    const auto sizes = [&](const char* name) {
+      return a.is_list(name) ? a.integers(name) : std::vector{a.integer(name)};
+    };
+    return f(x[0], {.size = sizes("ksize"), .strides = sizes("strides"), .padding = padding_of(a)});
   };
 }
 
@@ -110,14 +117,20 @@ StridedSlice strided_slice_of(const A& a) {
           .shrink_axis_mask = a.integer("shrink_axis_mask", 0)};
 }
 
+// Our layer_norm works on the last axes, as many as scale has; a case must mean the same.
+void require_last_axes(const A& a, const X& x) {
+  const int rank = x[0].rank(), count = x[1].rank();
+  const Ints axes = a.axes("axis").resolve("layer_norm", rank);
+  if (axes.size() != count || axes[0] != rank - count)
+    throw NotUnderstood("axis must name the last axes, those of gamma");
+}
+
 Parts parts_of(const A& a) {
   constexpr auto name = "num_or_size_splits";
   return a.is_list(name) ? Parts(a.integers(name)) : Parts(a.integer(name));
 }
 
-using Table = std::map<std::string, Program>;
-
-const Table elementwise_ops = {
+const std::map<std::string, Program> table = {
     {"add", binary(add)},
     {"sub", binary(subtract)},
     {"mul", binary(multiply)},
@@ -158,11 +171,155 @@ const Table elementwise_ops = {
     {"ceil", unary(ceil)},
     {"round", unary(round)},
     {"sigmoid_cross_entropy", binary(sigmoid_cross_entropy)},
-    {"leaky_relu", [](const A& a, const X& x) { return Outputs{leaky_relu(x[0], a.number("alpha"))}; }},
-    {"gelu", [](const A& a, const X& x) { return Outputs{gelu(x[0], {.approximate = a.flag("approximate")})}; }},
-    {"where", [](const A&, const X& x) { return Outputs{where(x[0], x[1], x[2])}; }},
-    {"clip_by_value", [](const A& a, const X& x) { return Outputs{clip_by_value(x[0], a.number("min"), a.number("max"))}; }},
+    {"leaky_relu", [](const A& a, const X& x) { return leaky_relu(x[0], a.number("alpha")); }},
+    {"gelu", [](const A& a, const X& x) { return gelu(x[0], {.approximate = a.flag("approximate")}); }},
+    {"where", [](const A&, const X& x) { return where(x[0], x[1], x[2]); }},
+    {"clip_by_value", [](const A& a, const X& x) { return clip_by_value(x[0], a.number("min"), a.number("max")); }},
+
+    {"reduce_sum", reduction(reduce_sum)},
+    {"reduce_mean", reduction(reduce_mean)},
+    {"reduce_max", reduction(reduce_max)},
+    {"reduce_min", reduction(reduce_min)},
+    {"reduce_prod", reduction(reduce_prod)},
+    {"reduce_logsumexp", reduction(logsumexp)},
+    {"reduce_std", reduction(reduce_std)},
+    {"reduce_variance", reduction(reduce_variance)},
+    {"global_avg_pool2d",
+     [](const A&, const X& x) {
+       return reduce_mean(x[0], {.axes = {1, 2}});
+     }},
+    {"global_max_pool2d",
+     [](const A&, const X& x) {
+       return reduce_max(x[0], {.axes = {1, 2}});
+     }},
+    {"norm",
+     [](const A& a, const X& x) {
+       return norm(x[0], {.axes = a.axes("axis"), .keepdims = a.flag("keepdims", false), .order = order_of(a)});
+     }},
+    {"cumsum",
+     [](const A& a, const X& x) {
+       return cumsum(
+           x[0],
+           {.axis = a.integer("axis"), .exclusive = a.flag("exclusive", false), .reverse = a.flag("reverse", false)});
+     }},
+    {"argmax", along_axis(argmax)},
+    {"argmin", along_axis(argmin)},
+    {"sort",
+     [](const A& a, const X& x) { return sort(x[0], {.axis = a.integer("axis"), .descending = is_descending(a)}); }},
+    {"argsort",
+     [](const A& a, const X& x) { return argsort(x[0], {.axis = a.integer("axis"), .descending = is_descending(a)}); }},
+    {"top_k",
+     [](const A& a, const X& x) {
+       const auto top = top_k(x[0], a.integer("k"));
+       return Outputs{top.values, top.indices};
+     }},
+    {"matmul",
+     [](const A& a, const X& x) {
+       return matmul(x[0], x[1],
+                     {.transpose_a = a.flag("transpose_a", false), .transpose_b = a.flag("transpose_b", false)});
+     }},
+
+    {"reshape", [](const A& a, const X& x) { return reshape(x[0], a.integers("shape")); }},
+    {"transpose", [](const A& a, const X& x) { return transpose(x[0], a.integers("perm")); }},
+    {"squeeze", [](const A& a, const X& x) { return squeeze(x[0], a.axes("axis")); }},
+    {"expand_dims", along_axis(expand_dims)},
+    {"concat", [](const A& a, const X& x) { return concat(x.all(), a.integer("axis")); }},
+    {"stack", [](const A& a, const X& x) { return stack(x.all(), a.integer("axis")); }},
+    {"unstack", [](const A& a, const X& x) { return unstack(x[0], a.integer("axis")); }},
+    {"split", [](const A& a, const X& x) { return split(x[0], parts_of(a), a.integer("axis")); }},
+    {"slice", [](const A& a, const X& x) { return slice(x[0], a.integers("begin"), a.integers("size")); }},
+    {"strided_slice", [](const A& a, const X& x) { return strided_slice(x[0], strided_slice_of(a)); }},
+    {"pad",
+     [](const A& a, const X& x) {
+       return pad(x[0], paddings_of(a), {.mode = pad_mode_of(a), .value = a.number("constant_values", 0)});
+     }},
+    {"tile", [](const A& a, const X& x) { return tile(x[0], a.integers("multiples")); }},
+    {"broadcast_to", [](const A& a, const X& x) { return broadcast_to(x[0], Shape(a.integers("shape"))); }},
+    {"reverse", [](const A& a, const X& x) { return reverse(x[0], a.axes("axis")); }},
+#if __has_include("thalweg/ops/gather/gather.h")
+    {"gather",
+     [](const A& a, const X& x) {
+       return gather(x[0], x[1], {.axis = a.integer("axis"), .batch_dims = a.integer("batch_dims", 0)});
+     }},
+    {"gather_nd",
+     [](const A& a, const X& x) { return gather_nd(x[0], x[1], {.batch_dims = a.integer("batch_dims", 0)}); }},
+    {"scatter_nd", [](const A& a, const X& x) { return scatter_nd(x[0], x[1], Shape(a.integers("shape"))); }},
+    {"embedding_lookup", [](const A&, const X& x) { return embedding_lookup(x[0], x[1]); }},
+    {"one_hot",
+     [](const A& a, const X& x) {
+       return one_hot(x[0], a.integer("depth"),
+                      {.on_value = a.number("on_value", 1),
+                       .off_value = a.number("off_value", 0),
+                       .axis = a.integer("axis", -1),
+                       .dtype = x.dtype()});
+     }},
+#endif
+
+    {"softmax", along_axis(softmax)},
+    {"log_softmax", along_axis(log_softmax)},
+    {"softmax_cross_entropy", labels_and_logits(softmax_cross_entropy)},
+    {"sparse_softmax_cross_entropy", labels_and_logits(sparse_softmax_cross_entropy)},
+    {"conv1d",
+     [](const A& a, const X& x) {
+       return conv1d(x[0], x[1], {.strides = {a.integer("stride")}, .padding = padding_of(a)});
+     }},
+    {"conv2d",
+     [](const A& a, const X& x) {
+       return conv2d(x[0], x[1],
+                     {.strides = a.integers("strides"),
+                      .padding = padding_of(a),
+                      .dilations = a.integers("dilations"),
+                      .groups = a.integer("groups")});
+     }},
+    {"depthwise_conv2d",
+     [](const A& a, const X& x) {
+       return depthwise_conv2d(x[0], x[1], {.strides = a.integers("strides"), .padding = padding_of(a)});
+     }},
+    {"conv2d_transpose",
+     [](const A& a, const X& x) {
+       return conv2d_transpose(x[0], x[1], Shape(a.integers("output_shape")),
+                               {.strides = a.integers("strides"), .padding = padding_of(a)});
+     }},
+    {"max_pool1d", pool(max_pool)},
+    {"max_pool2d", pool(max_pool)},
+    {"avg_pool1d", pool(avg_pool)},
+    {"avg_pool2d", pool(avg_pool)},
+#if __has_include("thalweg/ops/layer_norm/layer_norm.h")
+    {"layer_norm",
+     [](const A& a, const X& x) {
+       require_last_axes(a, x);
+       return layer_norm(x[0], x[1], x[2], {.epsilon = a.number("epsilon")});
+     }},
+    {"rms_norm", [](const A& a, const X& x) { return rms_norm(x[0], x[1], {.epsilon = a.number("epsilon")}); }},
+    {"batch_norm",
+     [](const A& a, const X& x) {
+       const auto [y, mean, variance] = batch_norm(x[0], x[1], x[2], {.epsilon = a.number("epsilon")});
+       return Outputs{y, mean, variance};
+     }},
+#endif
+#if __has_include("thalweg/ops/attention/attention.h")
+    {"attention",
+     [](const A& a, const X& x) {
+       Attention options{.causal = a.flag("causal")};
+       if (x.size() > 3) options.mask = x[3];
+       if (a.has("scale")) options.scale = a.number("scale");
+       return attention(x[0], x[1], x[2], options);
+     }},
+#endif
+    {"clip_by_norm",
+     [](const A& a, const X& x) { return clip_by_norm(x[0], a.number("clip_norm"), {.axes = a.axes("axes")}); }},
+    {"clip_by_global_norm",
+     [](const A& a, const X& x) {
+       const std::vector<Gradient> gradients(x.all().begin(), x.all().end());
+       const auto [clipped, norm] = clip_by_global_norm(gradients, a.number("clip_norm"));
+       std::vector<Tensor> outputs(clipped.begin(), clipped.end());
+       outputs.push_back(norm);
+       return outputs;
+     }},
 };
 
 }  // namespace
+
+const std::map<std::string, Program>& op_table() { return table; }
+
 }  // namespace thalweg::golden

@@ -27,7 +27,18 @@ class Inputs {
   DType dtype_;
 };
 
-using Outputs = std::vector<Tensor>;
+// One tensor or a list of them; in tape programs undefined means that there is no gradient.
+class Outputs {
+ public:
+  Outputs(Tensor tensor) : tensors_{std::move(tensor)} {}
+  Outputs(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {}
+  Outputs(std::initializer_list<Tensor> tensors) : tensors_(tensors) {}
+  const std::vector<Tensor>& all() const { return tensors_; }
+
+ private:
+  std::vector<Tensor> tensors_;
+};
+
 using Program = std::function<Outputs(const Attributes&, const Inputs&)>;
 
 // By TensorFlow's name of the op, and by the name behind "tape/".

@@ -30,8 +30,8 @@ std::shared_ptr<const int> open_file(const std::string& path) {
 
 std::int64_t size_of_file(int descriptor, const std::string& path) {
   struct stat status = {};
-  TW_CHECK(not_found, ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode), "safetensors", "give the path of a file",
-           "{} is not a regular file", path);
+  TW_CHECK(not_found, ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode), "safetensors",
+           "give the path of a file", "{} is not a regular file", path);
   return status.st_size;
 }
 
@@ -39,8 +39,8 @@ void read_at(int descriptor, const std::string& path, std::int64_t offset, void*
   for (auto* to = static_cast<char*>(bytes); count > 0;) {
     const auto got = ::pread(descriptor, to, static_cast<std::size_t>(count), offset);
     if (got < 0 && errno == EINTR) continue;
-    TW_CHECK(data_loss, got > 0, "safetensors", "do not change the file while it is open", "cannot read {} at byte {}: {}", path,
-             offset, got < 0 ? std::strerror(errno) : "the file ends there");
+    TW_CHECK(data_loss, got > 0, "safetensors", "do not change the file while it is open",
+             "cannot read {} at byte {}: {}", path, offset, got < 0 ? std::strerror(errno) : "the file ends there");
     to += got, offset += got, count -= got;
   }
 }
@@ -75,7 +75,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), descrip
 
 const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
   const auto& all = entries();
-  const auto at = std::lower_bound(all.begin(), all.end(), name, [](const auto& entry, std::string_view n) { return entry.name < n; });
+  const auto at = std::lower_bound(all.begin(), all.end(), name,
+                                   [](const auto& entry, std::string_view n) { return entry.name < n; });
   return at != all.end() && at->name == name ? &*at : nullptr;
 }
 
@@ -90,7 +91,8 @@ Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
 
 Tensor SafetensorsFile::read(std::string_view name) const {
   const auto* entry = find(name);
-  TW_CHECK(not_found, entry != nullptr, "safetensors", "entries() lists what the file holds", "{} has no tensor \"{}\"", path_, name);
+  TW_CHECK(not_found, entry != nullptr, "safetensors", "entries() lists what the file holds", "{} has no tensor \"{}\"",
+           path_, name);
   return read(*entry);
 }
 

@@ -18,12 +18,12 @@ struct ElementType {
 };
 
 constexpr ElementType element_types[] = {
-    {"F64", 64, DType::f64},    {"F32", 32, DType::f32}, {"F16", 16, DType::f16}, {"BF16", 16, DType::bf16},
-    {"I64", 64, DType::i64},    {"I32", 32, DType::i32}, {"U8", 8, DType::u8},    {"BOOL", 8, DType::boolean},
-    {"U64", 64, {}},            {"U32", 32, {}},         {"U16", 16, {}},         {"I16", 16, {}},
-    {"I8", 8, {}},              {"C64", 64, {}},         {"F8_E5M2", 8, {}},      {"F8_E4M3", 8, {}},
-    {"F8_E8M0", 8, {}},         {"F8_E4M3FNUZ", 8, {}},  {"F8_E5M2FNUZ", 8, {}},  {"F6_E2M3", 6, {}},
-    {"F6_E3M2", 6, {}},         {"F4", 4, {}},
+    {"F64", 64, DType::f64}, {"F32", 32, DType::f32}, {"F16", 16, DType::f16}, {"BF16", 16, DType::bf16},
+    {"I64", 64, DType::i64}, {"I32", 32, DType::i32}, {"U8", 8, DType::u8},    {"BOOL", 8, DType::boolean},
+    {"U64", 64, {}},         {"U32", 32, {}},         {"U16", 16, {}},         {"I16", 16, {}},
+    {"I8", 8, {}},           {"C64", 64, {}},         {"F8_E5M2", 8, {}},      {"F8_E4M3", 8, {}},
+    {"F8_E8M0", 8, {}},      {"F8_E4M3FNUZ", 8, {}},  {"F8_E5M2FNUZ", 8, {}},  {"F6_E2M3", 6, {}},
+    {"F6_E3M2", 6, {}},      {"F4", 4, {}},
 };
 
 constexpr auto hint = "the file is damaged or not a safetensors file; write it again";
@@ -52,8 +52,10 @@ Wide bits_of(const RawEntry& raw) {
   Wide elements = 1;
   bool empty = false;
   for (const auto size : *raw.shape) {
-    if (size == 0) empty = true;
-    else elements *= static_cast<Wide>(size);
+    if (size == 0)
+      empty = true;
+    else
+      elements *= static_cast<Wide>(size);
     if (elements > max_elements) fail("the shape of " + in_quotes(raw.name) + " has more than 2^59 elements");
   }
   return empty ? 0 : elements * static_cast<Wide>(raw.type->bits);
@@ -63,12 +65,14 @@ Wide bits_of(const RawEntry& raw) {
 SafetensorsEntry checked(const RawEntry& raw, std::int64_t data_bytes) {
   const std::string name = in_quotes(raw.name);
   if (!raw.type || !raw.shape || !raw.offsets) fail(fmt::format("tensor {} needs dtype, shape and data_offsets", name));
-  if (raw.offsets->size() != 2) fail(fmt::format("data_offsets of {} must be two numbers, got {}", name, raw.offsets->size()));
+  if (raw.offsets->size() != 2)
+    fail(fmt::format("data_offsets of {} must be two numbers, got {}", name, raw.offsets->size()));
   const auto begin = (*raw.offsets)[0], end = (*raw.offsets)[1];
   if (begin > end || end > data_bytes)
     fail(fmt::format("data_offsets of {} are [{}, {}], but the data has {} bytes", name, begin, end, data_bytes));
   if (bits_of(raw) != static_cast<Wide>(end - begin) * 8)
-    fail(fmt::format("tensor {} has {} bytes, which is not what its shape and type {} need", name, end - begin, raw.type->name));
+    fail(fmt::format("tensor {} has {} bytes, which is not what its shape and type {} need", name, end - begin,
+                     raw.type->name));
   return {raw.name, raw.type->name, raw.type->dtype, Shape(*raw.shape), begin, end};
 }
 
@@ -79,9 +83,12 @@ class HeaderEvents {
   SafetensorsHeader take() { return std::move(header_); }
 
   bool start_object(std::size_t) {
-    if (depth_ == 0) ++depth_;
-    else if (depth_ == 1) start_member();
-    else fail("the header has an object where " + place() + " was expected");
+    if (depth_ == 0)
+      ++depth_;
+    else if (depth_ == 1)
+      start_member();
+    else
+      fail("the header has an object where " + place() + " was expected");
     return true;
   }
   bool end_object() {
@@ -148,8 +155,10 @@ class HeaderEvents {
   }
   void set_type(const std::string& text) {
     if (entry_.type) fail(fmt::format("tensor {} has dtype twice", in_quotes(entry_.name)));
-    const auto* type = std::find_if(std::begin(element_types), std::end(element_types), [&](const auto& t) { return t.name == text; });
-    if (type == std::end(element_types)) fail(fmt::format("tensor {} has the unknown dtype {}", in_quotes(entry_.name), in_quotes(text)));
+    const auto* type =
+        std::find_if(std::begin(element_types), std::end(element_types), [&](const auto& t) { return t.name == text; });
+    if (type == std::end(element_types))
+      fail(fmt::format("tensor {} has the unknown dtype {}", in_quotes(entry_.name), in_quotes(text)));
     entry_.type = type;
   }
   bool other(const char* what) { fail(fmt::format("the header has {} where {} was expected", what, place())); }
@@ -170,9 +179,11 @@ class HeaderEvents {
   std::vector<std::int64_t>* list_ = nullptr;
 };
 
-// The tensors must fill the data from its first to its last byte: no gap, overlap or tail in which something could hide.
+// The tensors must fill the data from its first to its last byte: no gap, overlap or tail in which something could
+// hide.
 void check_layout(const std::vector<SafetensorsEntry>& entries, std::int64_t data_bytes) {
   std::vector<const SafetensorsEntry*> by_place;
+  by_place.reserve(entries.size());
   for (const auto& entry : entries) by_place.push_back(&entry);
   std::sort(by_place.begin(), by_place.end(),
             [](const auto* a, const auto* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
@@ -194,7 +205,8 @@ SafetensorsHeader parse_safetensors_header(std::span<const char> json, std::int6
   SafetensorsHeader header = events.take();
   auto& entries = header.entries;
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto twin = std::adjacent_find(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
+  const auto twin =
+      std::adjacent_find(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
   if (twin != entries.end()) fail("the header has the tensor " + in_quotes(twin->name) + " twice");
   check_layout(entries, data_bytes);
   return header;

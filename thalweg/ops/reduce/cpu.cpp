@@ -28,7 +28,7 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b
 struct Step {
   std::int64_t outer, n, inner;
 
-  std::int64_t width() const { return std::min(inner, tile_columns); }
+  std::int64_t width() const { return std::clamp<std::int64_t>(inner, 1, tile_columns); }
   std::int64_t tiles() const { return divide_up(inner, tile_columns); }
   // Rows of n that one task takes: a power of two of blocks, so that chunks are whole subtrees.
   std::int64_t chunk_rows() const {

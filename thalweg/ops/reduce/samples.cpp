@@ -144,8 +144,8 @@ TW_SAMPLES {
   auto& samples = all.samples;
   const Family families[] = {{"reduce_sum", reduce_sum, sum, Domain::integers, true},
                              {"reduce_mean", reduce_mean, mean, Domain::real},
-                             {"reduce_max", reduce_max, largest, Domain::apart, true},
-                             {"reduce_min", reduce_min, smallest, Domain::apart, true},
+                             {"reduce_max", reduce_max, largest, Domain::apart},
+                             {"reduce_min", reduce_min, smallest, Domain::apart},
                              {"reduce_all", reduce_all, every, Domain::boolean, true},
                              {"reduce_any", reduce_any, some, Domain::boolean, true}};
   for (const auto& family : families) {
