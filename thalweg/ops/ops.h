@@ -2,6 +2,7 @@
 
 // Every operation there is: one line per public header under ops/, checked by the layout test.
 #include "thalweg/ops/argreduce/argreduce.h"
+#include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/batch_norm/batch_norm.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/clip/clip.h"
@@ -18,8 +19,10 @@
 #include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/pool/pool.h"
 #include "thalweg/ops/random/random.h"
+#include "thalweg/ops/recurrent/recurrent.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/resize/resize.h"
 #include "thalweg/ops/roll/roll.h"
 #include "thalweg/ops/slice/slice.h"
 #include "thalweg/ops/softmax/softmax.h"
