@@ -29,7 +29,7 @@ void TapeRecords::stop() {
 void TapeRecords::check_thread(const char* what) const {
   TW_CHECK(failed_precondition, std::this_thread::get_id() == thread_, "tape",
            "make a tape of its own on each thread, or hand over the computed gradients",
-           "{} was called from another thread: expected the thread that made the tape", what);
+           "{}: expected the thread that made the tape, got another one", what);
 }
 
 void TapeRecords::check(const OpInfo& info, std::span<const Tensor> inputs) {
@@ -104,7 +104,7 @@ void TapeRecords::begin_request() {
   check_thread("gradient");
   TW_CHECK(failed_precondition, !consumed_, "tape",
            "make the tape persistent: tw::GradientTape tape({.persistent = true}), or ask for all gradients in one call",
-           "gradient was called a second time: expected one call on a non-persistent tape, which frees what it kept");
+           "expected one call of gradient on a non-persistent tape, which frees what it kept, got a second one");
   if (!options_.persistent) {
     stop();
     consumed_ = true;

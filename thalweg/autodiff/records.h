@@ -40,6 +40,7 @@ class TapeRecords final : public Recorder {
   void stop();
   void reset();
   bool recording() const { return recording_; }
+  bool used_up() const { return consumed_; }
   void check_thread(const char* what) const;
   const std::vector<Variable>& watched_variables() const { return watched_; }
   const std::deque<Record>& records() const { return records_; }

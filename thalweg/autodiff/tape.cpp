@@ -24,7 +24,7 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const std::vec
       continue;
     }
     TW_CHECK_USER(given[i].spec() == spec, "gradient", "an output gradient has the shape and dtype of its target",
-                  "output gradient {} must be {} {}, got {} {}", i, spec.shape, spec.dtype, given[i].shape(), given[i].dtype());
+                  "expected output gradient {} to be {} {}, got {} {}", i, spec.shape, spec.dtype, given[i].shape(), given[i].dtype());
     seeds.push_back(given[i]);
   }
   return seeds;
@@ -71,11 +71,11 @@ std::vector<Tensor> passes(TapeRecords& records, const Tensor& target, const Sou
 }
 
 Tensor full_jacobian(TapeRecords& records, const Tensor& target, const SourceIds& source) {
+  const Shape result = concatenate(target.shape(), source.spec.shape);  // first: it may have too many axes
   const Tensor rows_of_identity = eye(target.size(), -1, target.dtype());
   auto rows = passes(records, target, source, target.size(), [&](std::int64_t k) {
     return reshape(slice(rows_of_identity, {k, 0}, {1, target.size()}), target.shape());
   });
-  const Shape result = concatenate(target.shape(), source.spec.shape);
   if (rows.empty()) return zeros(result, source.spec.dtype);
   if (!rows[0].defined()) return {};
   return reshape(stack(rows, 0), result);
@@ -126,11 +126,11 @@ Tensor GradientTape::gradient(const Tensor& target, const Variable& source, cons
 GradientTape::Pause::Pause(TapeRecords& records) : records_(records) {
   records_.check_thread("stop_recording");
   TW_CHECK(failed_precondition, records_.recording(), "tape", "pause a tape only while it records, and once at a time",
-           "stop_recording was called on a tape that does not record: expected a recording tape");
+           "stop_recording: expected a tape that records, got one that is paused or used up");
   records_.stop();
 }
 GradientTape::Pause::~Pause() {
-  if (!records_.recording()) records_.start();
+  if (!records_.recording() && !records_.used_up()) records_.start();
 }
 GradientTape::Pause GradientTape::stop_recording() { return Pause(*records_); }
 

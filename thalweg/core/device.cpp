@@ -13,7 +13,7 @@ Device::Device(std::string_view name) {
   const bool gpu = name.starts_with("cuda") || name.starts_with("gpu");
   TW_FAIL(not_found, "device", gpu ? "this build computes on the CPU; `thalweg devices` says why no GPU is used"
                                    : "use one of the devices listed, for example Device(\"cpu:0\")",
-          "no device \"{}\" on this machine; there are: {}", name, known);
+          "no such device: expected one of this machine ({}), got \"{}\"", known, name);
 }
 
 std::string Device::name() const { return "cpu:" + std::to_string(index_); }

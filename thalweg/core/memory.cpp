@@ -74,8 +74,12 @@ void count_in(std::int64_t bytes, Owner by) {
     count.in_use.fetch_sub(bytes, std::memory_order_relaxed);
     out_of_memory(bytes, by, true);
   }
-  raise_peak(count, now);
   count.by_owner[by].fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void count_success() {
+  auto& count = counters();
+  raise_peak(count, count.in_use.load(std::memory_order_relaxed));
   count.allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -111,6 +115,7 @@ Ref<Buffer> Buffer::allocate(std::int64_t bytes, memory::Owner owner) {
       memory::out_of_memory(size, owner, false);
     }
   }
+  memory::count_success();
   return Ref<Buffer>(new Buffer(data, size, owner, nullptr));
 }
 
@@ -141,7 +146,7 @@ namespace config {
 
 void memory_limit(Device, std::int64_t bytes) {
   TW_CHECK_USER(bytes >= 0, "memory_limit", "pass bytes, for example tw::GiB(2), or 0 for no limit",
-                "the limit must not be negative, got {}", bytes);
+                "expected a limit of 0 or more, got {}", bytes);
   memory::counters().limit.store(bytes);
 }
 

@@ -16,8 +16,7 @@ Ints::Ints(int count, std::int64_t value) {
 }
 
 void Ints::push_back(std::int64_t value) {
-  TW_CHECK_USER(size_ < capacity, "shape", "reshape to fewer dimensions first", "at most {} integers are taken here",
-                capacity);
+  TW_CHECK_USER(size_ < capacity, "shape", "reshape to fewer dimensions first", "expected at most {} integers, got more", capacity);
   values_[static_cast<std::size_t>(size_++)] = value;
 }
 
@@ -35,16 +34,16 @@ constexpr std::int64_t max_elements = std::int64_t{1} << 59;  // times 8 bytes s
 
 Shape::Shape(std::span<const std::int64_t> sizes) {
   TW_CHECK_USER(sizes.size() <= max_rank, "shape", "merge dimensions with reshape",
-                "at most {} dimensions are supported, got {}", max_rank, sizes.size());
+                "expected at most {} dimensions, got {}", max_rank, sizes.size());
   bool empty = false;
   std::int64_t nonzero = 1;  // the product without zero sizes, so that {0, 2^40, 2^40} is refused too
   for (auto size : sizes) {
     TW_CHECK_USER(size >= 0, "shape", "sizes are 0 or more; -1 is understood by reshape alone",
-                  "sizes must not be negative, got {}", Ints(sizes));
+                  "expected sizes of 0 or more, got {}", Ints(sizes));
     empty |= size == 0;
     const bool overflow = size != 0 && (__builtin_mul_overflow(nonzero, size, &nonzero) || nonzero > max_elements);
     TW_CHECK_USER(!overflow, "shape", "check the sizes; one of them is far too large",
-                  "the number of elements overflows: {} has more than 2^59", Ints(sizes));
+                  "the number of elements overflows: expected at most 2^59, got sizes {}", Ints(sizes));
     sizes_[static_cast<std::size_t>(rank_++)] = size;
   }
   size_ = empty ? 0 : nonzero;

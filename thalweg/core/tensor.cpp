@@ -40,7 +40,7 @@ void Tensor::throw_undefined() {
 
 Tensor Tensor::from_raw(const void* values, std::int64_t count, DType dtype, const Shape& shape) {
   TW_CHECK_USER(count == shape.size(), "from", "the shape's sizes must multiply to the number of values",
-                "shape {} has {} elements, got {} values", shape, shape.size(), count);
+                "expected {} values for shape {}, got {}", shape.size(), shape, count);
   Tensor tensor = allocate_tensor({dtype, shape}, memory::by_user);
   if (count > 0) std::memcpy(mutable_data(tensor), values, static_cast<std::size_t>(tensor.bytes()));
   return tensor;
@@ -52,7 +52,7 @@ Tensor Tensor::wrap(const void* data, const Shape& shape, DType dtype, std::shar
                 "expected memory for {} elements, got a null pointer", shape.size());
   TW_CHECK_USER(reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(size_of(dtype)) == 0, "wrap",
                 "align the memory to the element's size, or copy it with Tensor::from",
-                "the address is not a multiple of {} bytes, the size of {}", size_of(dtype), dtype);
+                "expected an address that is a multiple of {} bytes, the size of {}, got {}", size_of(dtype), dtype, data);
   if (!owner) owner = std::shared_ptr<const void>(data, [](const void*) {});
   auto buffer = Buffer::wrap(const_cast<void*>(data), spec.bytes(), std::move(owner));
   return Tensor(Ref<TensorImpl>(new TensorImpl(spec, std::move(buffer), 0)));
@@ -89,10 +89,14 @@ Tensor view_of(const Tensor& tensor, const Spec& spec, std::int64_t byte_offset)
   return Tensor(Ref<TensorImpl>(new TensorImpl(spec, impl.buffer, start + byte_offset)));
 }
 
-Tensor scalar(Number value, DType dtype) {
+void require_whole(const char* op, Number value, DType dtype) {
   const bool whole = value.is_integer || static_cast<double>(value.integer) == value.real;
-  TW_CHECK_USER(is_float(dtype) || whole, "scalar", "cast the tensor to a float dtype first",
+  TW_CHECK_USER(is_float(dtype) || whole, op, "use a float dtype, for a tensor tw::cast(x, tw::f32)",
                 "expected a whole number for a tensor of {}, got {}", dtype, value.real);
+}
+
+Tensor scalar(Number value, DType dtype) {
+  require_whole("scalar", value, dtype);
   Tensor tensor = allocate_tensor({dtype, {}}, memory::by_user);
   with_type(dtype, [&]<class T>(TypeTag<T>) {
     auto& element = *static_cast<T*>(mutable_data(tensor));

@@ -139,6 +139,9 @@ struct TW_API Number {
       : real(static_cast<double>(value)), integer(static_cast<std::int64_t>(value)), is_integer(std::is_integral_v<T>) {}
 };
 
+// A fraction is no value of an integer dtype: an error that names the op.
+void require_whole(const char* op, Number value, DType dtype);
+
 // A scalar of the given dtype. A fraction for an integer dtype is an error.
 TW_API Tensor scalar(Number value, DType dtype);
 

@@ -144,6 +144,11 @@ class FirstError {
   std::exception_ptr error_;
 };
 
+void check_threads(const char* op, int lowest, int threads) {
+  TW_CHECK_USER(threads >= lowest && threads <= 4096, op, "pass the number of cores to use", "expected {} to 4096 threads, got {}", lowest,
+                threads);
+}
+
 class InsideTask {
  public:
   InsideTask() : before_(std::exchange(inside_task, true)) {}
@@ -156,8 +161,7 @@ class InsideTask {
 }  // namespace
 
 std::unique_ptr<ThreadPool> make_thread_pool(int threads) {
-  TW_CHECK_USER(threads >= 1 && threads <= 4096, "make_thread_pool", "pass the number of cores to use",
-                "threads must be 1 to 4096, got {}", threads);
+  check_threads("make_thread_pool", 1, threads);
   return std::make_unique<OwnPool>(threads);
 }
 
@@ -189,6 +193,7 @@ void parallel_ranges(std::int64_t size, std::int64_t grain, FunctionRef<void(std
 namespace config {
 
 void set_threads(int threads) {
+  check_threads("set_threads", 0, threads);
   auto pool = make_thread_pool(threads == 0 ? available_cores() : threads);
   std::lock_guard lock(current().mutex);
   current().pool = std::move(pool);

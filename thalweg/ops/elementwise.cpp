@@ -108,11 +108,8 @@ Tensor apply_row(Row row, std::initializer_list<Tensor> inputs) {
 // The tensor of an operand in the dtype that all of the op's operands meet in.
 Tensor as_tensor(const char* op, const Operand& operand, DType dtype) {
   if (!operand.is_number()) return cast(operand.tensor(), dtype);
-  const Number number = operand.number();
-  const bool whole = number.is_integer || static_cast<double>(number.integer) == number.real;
-  TW_CHECK_USER(is_float(dtype) || whole, op, "cast the tensor to a float dtype first: tw::cast(x, tw::f32)",
-                "expected a whole number beside a tensor of {}, got {}", dtype, number.real);
-  return scalar(number, dtype);
+  require_whole(op, operand.number(), dtype);
+  return scalar(operand.number(), dtype);
 }
 
 DType common_dtype(const char* op, std::initializer_list<const Operand*> operands) {
@@ -120,6 +117,8 @@ DType common_dtype(const char* op, std::initializer_list<const Operand*> operand
   bool found = false;
   for (const auto* operand : operands) {
     if (operand->is_number()) continue;
+    TW_CHECK_USER(operand->tensor().defined(), op, "an unconnected gradient is undefined: ask .defined() first, or use Unconnected::zero",
+                  "expected a tensor with a value, got an undefined one");
     dtype = found ? promote(op, dtype, operand->tensor().dtype()) : operand->tensor().dtype();
     found = true;
   }

@@ -1,6 +1,7 @@
 #include "thalweg/ops/window.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "thalweg/core/check.h"
 
@@ -12,13 +13,23 @@ void check_positive(const char* op, const char* what, const Ints& values) {
     TW_CHECK_USER(value >= 1, op, "sizes, strides and dilations of a window are 1 or more", "expected {} of at least 1, got {}", what, values);
 }
 
+// What the user chose freely: products of two such numbers cannot overflow.
+void check_chosen(const char* op, const char* what, const Ints& values) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  check_positive(op, what, values);
+  for (auto value : values)
+    TW_CHECK_USER(value <= most, op, "choose a number in the order of the input's sizes", "expected {} of at most {}, got {}", what, most,
+                  values);
+}
+
 // Fills in the number of places and the padding.
 void slide(const char* op, WindowAxis& axis, Padding padding, const Ints& input, const Ints& taps) {
   const std::int64_t covered = (axis.taps - 1) * axis.dilation + 1;
   if (padding == Padding::valid) {
     TW_CHECK_USER(covered <= axis.input, op, "use {.padding = tw::same}, a smaller window or a larger input",
-                  "a window of {} taps (dilation {}) covers {}, expected at most {}: spatial sizes {}, window {}, padding valid",
-                  axis.taps, axis.dilation, covered, axis.input, input, taps);
+                  "expected a window that covers at most {} places, got {} taps (dilation {}) that cover {}: spatial sizes {}, window {}, "
+                  "padding valid",
+                  axis.input, axis.taps, axis.dilation, covered, input, taps);
     axis.output = (axis.input - covered) / axis.stride + 1;
     return;
   }
@@ -41,9 +52,9 @@ Window make_window(const char* op, const Ints& input, const Ints& taps, const Wi
   const Ints strides = per_axis(op, "strides", options.strides, input.size());
   const Ints dilations = per_axis(op, "dilations", options.dilations, input.size());
   check_positive(op, "spatial sizes", input);
-  check_positive(op, "window sizes", taps);
-  check_positive(op, "strides", strides);
-  check_positive(op, "dilations", dilations);
+  check_chosen(op, "window sizes", taps);
+  check_chosen(op, "strides", strides);
+  check_chosen(op, "dilations", dilations);
   Window window;
   for (int i = 0; i < input.size(); ++i) {
     auto& axis = window[static_cast<std::size_t>(i)];

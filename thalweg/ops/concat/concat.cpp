@@ -78,8 +78,9 @@ Tensor stack(const std::vector<Tensor>& list, std::int64_t axis) {
   const int place = resolve_axis("stack", axis, list[0].rank() + 1);
   std::vector<Tensor> slices;
   for (const auto& tensor : list) {
-    TW_CHECK_USER(tensor.shape() == list[0].shape(), "stack", "stack tensors of one shape; tw::concat joins along an axis",
-                  "expected {} as in tensor 0, got {} in tensor {}", list[0].shape(), tensor.shape(), slices.size());
+    TW_CHECK_USER(tensor.spec() == list[0].spec(), "stack", "stack tensors of one shape and dtype; tw::concat joins along an axis",
+                  "expected {} {} as in tensor 0, got {} {} in tensor {}", list[0].shape(), list[0].dtype(), tensor.shape(),
+                  tensor.dtype(), slices.size());
     slices.push_back(expand_dims(tensor, place));
   }
   return concat(slices, place);

@@ -41,7 +41,7 @@ void check_rank(const char* op, const char* what, const Spec& spec, int spatial)
 
 void check_channels(const char* op, std::int64_t in, std::int64_t out, const Shape& w, std::int64_t groups) {
   TW_CHECK_USER(groups >= 1 && in % groups == 0 && out % groups == 0, op, "both numbers of channels must be multiples of groups",
-                "{} groups do not divide {} channels into {}", groups, in, out);
+                "expected groups that divide {} input and {} output channels, got {}", in, out, groups);
   const std::int64_t expected = in / groups, found = w[w.rank() - 2];
   TW_CHECK_USER(expected == found, op, "the last axis but one of the kernel is the input's channels over groups",
                 "expected a kernel for {} input channels (of {} in {} groups), got {} in {}", expected, in, groups, found, w);

@@ -11,6 +11,7 @@ namespace thalweg {
 namespace {
 
 Tensor filled(const char* op, const Shape& shape, Number value, DType dtype) {
+  require_whole(op, value, dtype);
   Tensor tensor = allocate_tensor({dtype, shape}, memory::owner(op));
   cpu::fill_elements(mutable_data(tensor), tensor.size(), scalar(value, dtype).impl().data, size_of(dtype));
   return tensor;
@@ -58,9 +59,9 @@ Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
 namespace detail {
 
 Tensor arange(Number start, Number stop, Number step, DType dtype) {
-  TW_CHECK_USER(step.real != 0, "arange", "a negative step counts down", "expected a step other than 0");
-  TW_CHECK_USER(std::isfinite((stop.real - start.real) / step.real), "arange", "check the limits", "expected finite limits, got {} to {} by {}",
-                start.real, stop.real, step.real);
+  TW_CHECK_USER(step.real != 0, "arange", "a negative step counts down", "expected a step other than 0, got 0");
+  TW_CHECK_USER(std::abs((stop.real - start.real) / step.real) < 0x1p59, "arange", "check the limits and the step",
+                "expected limits less than 2^59 steps apart, got {} to {} by {}", start.real, stop.real, step.real);
   if (dtype == i64) {
     const std::int64_t distance = stop.integer - start.integer, by = step.integer;
     const std::int64_t count = distance / by + (distance % by != 0);

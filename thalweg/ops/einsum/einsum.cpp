@@ -7,6 +7,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/einsum/contract.h"
 #include "thalweg/ops/reshape/reshape.h"
 
@@ -28,7 +29,7 @@ Labels parse_term(std::string_view equation, std::string_view term) {
                   "expected letters, commas, \"...\" and \"->\" in \"{}\", got '{}'", equation, term[i]);
     const int label = dots ? ellipsis : term[i];
     TW_CHECK_USER(std::find(labels.begin(), labels.end(), label) == labels.end(), "einsum",
-                  "take the diagonal first: tw::diag_part(x)", "'{}' appears twice in \"{}\" of \"{}\"",
+                  "take the diagonal first: tw::diag_part(x)", "expected every letter once in an operand, got '{}' twice in \"{}\" of \"{}\"",
                   dots ? "..." : std::string(1, term[i]), term, equation);
     labels.push_back(label);
     if (dots) i += 2;
@@ -71,7 +72,8 @@ Equation parse(std::string_view equation) {
       return std::find(labels.begin(), labels.end(), label) != labels.end();
     });
     TW_CHECK_USER(known, "einsum", "every letter of the output must name an axis of an operand",
-                  "the output of \"{}\" has '{}', which no operand has", equation, label == ellipsis ? std::string("...") : std::string(1, static_cast<char>(label)));
+                  "expected an output of the operands' letters in \"{}\", got '{}', which none has", equation,
+                  label == ellipsis ? std::string("...") : std::string(1, static_cast<char>(label)));
   }
   return result;
 }
@@ -92,7 +94,7 @@ Labelled named(std::string_view equation, std::size_t number, const Tensor& x, c
   const bool dots = std::find(labels.begin(), labels.end(), ellipsis) != labels.end();
   const int letters = static_cast<int>(labels.size()) - (dots ? 1 : 0);
   TW_CHECK_USER(dots ? x.rank() >= letters : x.rank() == letters, "einsum", "name every axis by a letter, or the others by \"...\"",
-                "operand {} of \"{}\" names {}{} axes, got {}", number, equation, dots ? "at least " : "", letters, x.shape());
+                "expected operand {} of \"{}\" with {}{} axes, got {}", number, equation, dots ? "at least " : "", letters, x.shape());
   return {x, expanded(labels, x.rank() - letters)};
 }
 
@@ -113,7 +115,7 @@ std::vector<Size> common_sizes(std::string_view equation, const std::vector<Labe
       else if (label < 0 && found->size == 1) found->size = size;
       else
         TW_CHECK_USER(found->size == size || (label < 0 && size == 1), "einsum", "axes of one letter have one size",
-                      "'{}' in \"{}\" has size {} and size {}", label < 0 ? std::string("...") : std::string(1, static_cast<char>(label)),
+                      "expected one size for '{}' in \"{}\", got {} and {}", label < 0 ? std::string("...") : std::string(1, static_cast<char>(label)),
                       equation, found->size, size);
     }
   return sizes;
@@ -133,8 +135,9 @@ Labelled without_broadcast(const Labelled& operand, const std::vector<Size>& siz
 }
 
 std::vector<Labelled> named_operands(std::string_view equation, const Equation& parsed, const std::vector<Tensor>& operands) {
-  TW_CHECK_USER(parsed.inputs.size() == operands.size(), "einsum", form, "\"{}\" names {} operands, got {}", equation,
-                parsed.inputs.size(), operands.size());
+  TW_CHECK_USER(parsed.inputs.size() == operands.size(), "einsum", form, "expected {} operands for \"{}\", got {}",
+                parsed.inputs.size(), equation, operands.size());
+  for (const auto& operand : operands) promote("einsum", operands[0].dtype(), operand.dtype());
   std::vector<Labelled> result;
   for (std::size_t i = 0; i < operands.size(); ++i) result.push_back(named(equation, i, operands[i], parsed.inputs[i]));
   const auto sizes = common_sizes(equation, result);

@@ -70,7 +70,7 @@ Tensor gather_nd(const Tensor& x, const Tensor& indices, const GatherNd& options
   const auto shared = static_cast<int>(options.batch_dims);
   TW_CHECK_USER(shared > 0 && shared < indices.rank() && shared <= x.rank() && x.shape().prefix(shared) == indices.shape().prefix(shared),
                 "gather_nd", "the first batch_dims axes of x and indices are equal",
-                "expected {} axes shared by x {} and indices {}", options.batch_dims, x.shape(), indices.shape());
+                "expected {} leading axes in common, got x {} and indices {}", options.batch_dims, x.shape(), indices.shape());
   const Shape batch = x.shape().prefix(shared), rest = x.shape().suffix(shared);
   require_index_vectors("gather_nd", indices.spec(), rest);
   const Tensor flat = gather_nd(reshape(x, concatenate({batch.size()}, rest)), with_batch_numbers(indices, batch.size()));

@@ -57,7 +57,7 @@ void run(const Cholesky&, Arrays in, Arrays out) {
       for (std::int64_t j = 0; j < i; ++j) l[i * n + j] = (x[i * n + j] - dot(l + i * n, l + j * n, j)) / l[j * n + j];
       const T pivot = x[i * n + i] - dot(l + i * n, l + i * n, i);
       TW_CHECK_USER(!(pivot <= 0), "cholesky", "the matrix must be symmetric with eigenvalues above 0; add a small multiple of the identity",
-                    "matrix {} is not positive definite: pivot {} is {}", number, i, pivot);
+                    "matrix {} is not positive definite: expected pivots above 0, got {} in row {}", number, pivot, i);
       l[i * n + i] = std::sqrt(pivot);
       std::fill(l + i * n + i + 1, l + (i + 1) * n, T(0));
     }
@@ -96,7 +96,7 @@ void invert(std::int64_t number, std::int64_t n, T* y) {
     if (best != k) std::swap_ranges(y + k * n, y + (k + 1) * n, y + best * n);
     const T pivot = std::exchange(y[k * n + k], T(1));
     TW_CHECK_USER(pivot != 0, "matrix_inverse", "add a small multiple of the identity, or solve a least-squares problem",
-                  "matrix {} is singular: pivot {} is 0", number, k);
+                  "matrix {} is singular: expected pivots other than 0, got 0 in row {}", number, k);
     for (std::int64_t j = 0; j < n; ++j) y[k * n + j] /= pivot;
     for (std::int64_t i = 0; i < n; ++i) {
       if (i == k) continue;

@@ -22,9 +22,7 @@ struct OneHotAxis {
 Specs infer(const OneHotAxis& op, Inputs in) {
   require_index_dtype("one_hot", "indices", in[0].dtype);
   TW_CHECK_USER(op.depth >= 0, "one_hot", "depth is the number of classes", "expected a depth of 0 or more, got {}", op.depth);
-  for (const Number& value : {op.on, op.off})
-    TW_CHECK_USER(is_float(op.dtype) || value.is_integer || static_cast<double>(value.integer) == value.real, "one_hot",
-                  "use a float dtype", "expected whole numbers for {}, got {}", op.dtype, value.real);
+  for (const Number& value : {op.on, op.off}) require_whole("one_hot", value, op.dtype);
   return {Spec{op.dtype, in[0].shape.inserted(op.axis, op.depth)}};
 }
 

@@ -16,9 +16,7 @@ struct ConstantPad {
 
 Specs infer(const ConstantPad& op, Inputs in) {
   const Shape& shape = in[0].shape;
-  const bool whole = op.value.is_integer || static_cast<double>(op.value.integer) == op.value.real;
-  TW_CHECK_USER(is_float(in[0].dtype) || whole, "pad", "cast the tensor to a float dtype first",
-                "expected a whole number to pad a tensor of {}, got {}", in[0].dtype, op.value.real);
+  require_whole("pad", op.value, in[0].dtype);
   Ints sizes;
   for (int i = 0; i < shape.rank(); ++i) {
     const auto [before, after] = op.paddings[static_cast<std::size_t>(i)];
@@ -54,6 +52,8 @@ Gradients gradient(const ConstantPad& op, const Kept& kept, const Tensors& dy, N
   return {slice(dy[0], begin, kept.input_spec(0).shape)};
 }
 
+constexpr std::int64_t most_places = std::int64_t{1} << 59;  // as of a shape; sums of three cannot overflow
+
 void check_paddings(const Tensor& x, const Paddings& paddings, PadMode mode) {
   TW_CHECK_USER(static_cast<int>(paddings.size()) == x.rank(), "pad", "give {before, after} for every axis",
                 "expected {} pairs for {}, got {}", x.rank(), x.shape(), paddings.size());
@@ -61,6 +61,8 @@ void check_paddings(const Tensor& x, const Paddings& paddings, PadMode mode) {
     const auto [before, after] = paddings[static_cast<std::size_t>(i)];
     TW_CHECK_USER(before >= 0 && after >= 0, "pad", "cut with tw::slice instead", "expected paddings of 0 or more, got {} and {}",
                   before, after);
+    TW_CHECK_USER(std::max(before, after) <= most_places, "pad", "check the paddings; one of them is far too large",
+                  "expected paddings of at most 2^59, got {} and {}", before, after);
     const std::int64_t most = x.shape()[i] - (mode == PadMode::reflect ? 1 : 0);
     TW_CHECK_USER(mode == PadMode::constant || std::max(before, after) <= std::max<std::int64_t>(most, 0), "pad",
                   "a mirror shows each place once: pad less, or several times",

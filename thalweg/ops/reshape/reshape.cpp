@@ -11,22 +11,20 @@ struct Reshape {
 };
 
 Shape resolve_shape(const Shape& from, const Ints& sizes) {
-  std::int64_t known = 1;
+  Ints resolved = sizes;
   int unknown = -1;
   for (int i = 0; i < sizes.size(); ++i) {
     TW_CHECK_USER(sizes[i] >= -1, "reshape", "sizes are 0 or more; one may be -1 and is then found",
                   "expected sizes of at least -1, got {}", sizes);
-    TW_CHECK_USER(sizes[i] != -1 || unknown < 0, "reshape", "give all sizes but one", "only one size may be -1, got {}", sizes);
-    if (sizes[i] == -1) unknown = i;
-    else known *= sizes[i];
+    TW_CHECK_USER(sizes[i] != -1 || unknown < 0, "reshape", "give all sizes but one",
+                  "expected at most one size of -1, got {}", sizes);
+    if (sizes[i] == -1) unknown = i, resolved[i] = 1;
   }
-  Ints resolved = sizes;
-  if (unknown >= 0) {
-    TW_CHECK_USER(known != 0 && from.size() % known == 0, "reshape", "the known sizes must divide the number of elements",
-                  "{} has {} elements, which {} cannot hold", from, from.size(), sizes);
-    resolved[unknown] = from.size() / known;
-  }
-  return Shape(resolved);
+  const Shape known(resolved);
+  if (unknown < 0) return known;
+  TW_CHECK_USER(known.size() != 0 && from.size() % known.size() == 0, "reshape", "the known sizes must divide the number of elements",
+                "expected sizes that divide the {} elements of {}, got {}", from.size(), from, sizes);
+  return known.with(unknown, from.size() / known.size());
 }
 
 Specs infer(const Reshape& op, Inputs in) {
@@ -61,7 +59,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
   for (int i = 0; i < x.rank(); ++i) {
     const bool named = chosen.contains(i);
     TW_CHECK_USER(!named || axes.all() || x.shape()[i] == 1, "squeeze", "name axes of size 1 only",
-                  "axis {} of {} has size {}, expected 1", i, x.shape(), x.shape()[i]);
+                  "expected size 1 along axis {} of {}, got {}", i, x.shape(), x.shape()[i]);
     if (!named || x.shape()[i] != 1) sizes.push_back(x.shape()[i]);
   }
   return reshape_to(x, Shape(sizes));

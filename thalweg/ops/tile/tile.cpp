@@ -20,7 +20,7 @@ Specs infer(const Tile& op, Inputs in) {
   Ints sizes;
   for (int i = 0; i < shape.rank(); ++i) {
     TW_CHECK_USER(op.multiples[i] >= 0, "tile", "a multiple is 0 or more", "expected multiples of 0 or more, got {}", op.multiples);
-    sizes.push_back(shape[i] * op.multiples[i]);
+    sizes.push_back(Shape{shape[i], op.multiples[i]}.size());  // which refuses an overflow
   }
   return {Spec{in[0].dtype, Shape(sizes)}};
 }

@@ -18,7 +18,8 @@ Specs infer(const Transpose& op, Inputs in) {
                 "expected a permutation of {} axes for {}, got {}", shape.rank(), shape, op.perm);
   Ints sizes;
   for (int i = 0; i < shape.rank(); ++i) {
-    TW_CHECK_USER(op.perm.contains(i), "transpose", "name every axis once", "axis {} of {} is missing in {}", i, shape, op.perm);
+    TW_CHECK_USER(op.perm.contains(i), "transpose", "name every axis once",
+                  "expected a permutation of the axes of {}, got {} without axis {}", shape, op.perm, i);
     sizes.push_back(shape[static_cast<int>(op.perm[i])]);
   }
   return {Spec{in[0].dtype, Shape(sizes)}};
