@@ -49,10 +49,10 @@ MISTAKES(matrices, matrices);
 const std::vector<Mistake> windows{
     {"a_pooling_window_larger_than_the_image",
      [] { tw::max_pool(tw::zeros({1, 4, 4, 2}), {.size = {5}}); },
-     invalid_argument, "max_pool", {"expected a window that covers at most 4 places", "got 5 taps", "tw::same"}},
+     invalid_argument, "max_pool", {"a window of 5 taps (dilation 1) covers 5", "expected at most 4", "tw::same"}},
     {"a_kernel_that_dilation_makes_larger_than_the_image",
      [] { tw::conv2d(tw::zeros({1, 4, 4, 1}), tw::zeros({3, 3, 1, 1}), {.dilations = {2}}); },
-     invalid_argument, "conv2d", {"expected a window that covers at most 4 places", "got 3 taps (dilation 2) that cover 5", "tw::same"}},
+     invalid_argument, "conv2d", {"a window of 3 taps (dilation 2) covers 5", "expected at most 4", "tw::same"}},
     {"a_stride_of_zero",
      [] { tw::avg_pool(tw::zeros({1, 4, 4, 2}), {.strides = {0}}); },
      invalid_argument, "avg_pool", {"expected strides of at least 1", "got [0, 0]"}},

@@ -9,7 +9,7 @@ namespace thalweg {
 int resolve_axis(const char* op, std::int64_t axis, int rank) {
   TW_CHECK_USER(rank > 0, op, "a scalar has no axes; tw::reshape(x, {1}) gives it one", "expected a tensor with axis {}, got a scalar", axis);
   TW_CHECK_USER(axis >= -rank && axis < rank, op, "axes count from 0, or from -1 at the end",
-                "axis out of range: expected {} to {} for a tensor of rank {}, got {}", -rank, rank - 1, rank, axis);
+                "axis {} is out of range: expected {} to {} for a tensor of rank {}", axis, -rank, rank - 1, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

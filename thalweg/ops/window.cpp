@@ -27,9 +27,8 @@ void slide(const char* op, WindowAxis& axis, Padding padding, const Ints& input,
   const std::int64_t covered = (axis.taps - 1) * axis.dilation + 1;
   if (padding == Padding::valid) {
     TW_CHECK_USER(covered <= axis.input, op, "use {.padding = tw::same}, a smaller window or a larger input",
-                  "expected a window that covers at most {} places, got {} taps (dilation {}) that cover {}: spatial sizes {}, window {}, "
-                  "padding valid",
-                  axis.input, axis.taps, axis.dilation, covered, input, taps);
+                  "a window of {} taps (dilation {}) covers {}, expected at most {}: spatial sizes {}, window {}, padding valid",
+                  axis.taps, axis.dilation, covered, axis.input, input, taps);
     axis.output = (axis.input - covered) / axis.stride + 1;
     return;
   }

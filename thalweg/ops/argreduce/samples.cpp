@@ -52,7 +52,7 @@ TW_SAMPLES {
       {"argmax", "empty axis", [] { argmax(Tensor::from(std::vector<float>(), {3, 0}), 1); },
        ErrorCode::invalid_argument, {"[argmax]", "axis 1", "[3, 0]"}},
       {"argmin", "scalar", [] { argmin(Tensor::from(std::vector<float>{1}, {}), 0); },
-       ErrorCode::invalid_argument, {"[argmin]", "axis 0", "rank 0"}},
+       ErrorCode::invalid_argument, {"[argmin]", "axis 0", "got a scalar"}},
   };
   return all;
 }

@@ -128,7 +128,7 @@ std::vector<Mistake> mistakes() {
       wrong("channels", [] { conv1d(blank({1, 5, 3}), blank({2, 2, 2})); },
             {"[conv1d]", "3 input channels", "got 2"}),
       wrong("groups", [] { conv1d(blank({1, 5, 3}), blank({2, 1, 2}), {.groups = 2}); },
-            {"[conv1d]", "2 groups do not divide 3"}),
+            {"[conv1d]", "divide 3 input and 2 output channels"}),
       wrong("stride of zero", [] { conv1d(blank({1, 5, 3}), blank({1, 3, 1}), {.strides = {0}}); },
             {"[conv1d]", "strides of at least 1", "[0]"}),
       wrong("number of strides", [] { conv1d(blank({1, 5, 3}), blank({1, 3, 1}), {.strides = {1, 2}}); },

@@ -64,8 +64,8 @@ Ints position_in(const Shape& shape, std::int64_t flat) {
 void check_labels(const Array& labels, std::int64_t classes) {
   if (const auto bad = cpu::find_bad_index(indices(labels), labels.size(), classes))
     TW_FAIL(out_of_range, "sparse_softmax_cross_entropy", "labels count the classes from 0",
-            "label out of range: expected 0 to {} for {} classes, got {} at position {}", classes - 1, classes, bad->value,
-            position_in(labels.shape(), bad->position));
+            "label {} at {} is out of range: expected 0 to {} for {} classes", bad->value, position_in(labels.shape(), bad->position),
+            classes - 1, classes);
 }
 
 // body(kernels, rows, n, TypeTag<T>)

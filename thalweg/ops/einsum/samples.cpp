@@ -92,9 +92,9 @@ TW_SAMPLES {
                    }, ErrorCode::invalid_argument, words};
   };
   all.mistakes = {
-      mistake("einsum with a diagonal", "ii->i", {{3, 3}}, {"'i' appears twice", "diag_part"}),
-      mistake("einsum with an unknown letter", "ij->ik", {{3, 3}}, {"'k'", "no operand"}),
-      mistake("einsum with different sizes", "ij,jk->ik", {{2, 3}, {4, 5}}, {"'j'", "size 3 and size 4"}),
+      mistake("einsum with a diagonal", "ii->i", {{3, 3}}, {"'i' twice", "diag_part"}),
+      mistake("einsum with an unknown letter", "ij->ik", {{3, 3}}, {"'k'", "got 'k'"}),
+      mistake("einsum with different sizes", "ij,jk->ik", {{2, 3}, {4, 5}}, {"'j'", "got 3 and 4"}),
       mistake("einsum with a wrong rank", "ij->i", {{3}}, {"operand 0", "2 axes", "[3]"}),
       mistake("einsum with an operand missing", "ij,jk->ik", {{3, 3}}, {"2 operands", "got 1"}),
       mistake("einsum with a digit", "i1->i", {{3, 3}}, {"'1'"}),

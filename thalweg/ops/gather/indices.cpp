@@ -18,7 +18,7 @@ Ints place_of(std::int64_t number, const Shape& shape) {
 
 [[noreturn]] void refuse(const char* op, std::int64_t value, std::int64_t number, const Shape& shape, std::int64_t limit) {
   const char* hint = limit > 0 ? "check the indices against the size they speak of" : "what they speak of is empty";
-  TW_FAIL(out_of_range, op, hint, "index out of range: expected 0 to {}, got {} at position {}", limit - 1, value, place_of(number, shape));
+  TW_FAIL(out_of_range, op, hint, "index {} at position {} is out of range: expected 0 to {}", value, place_of(number, shape), limit - 1);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ void check(const Spec& x, const Shape& scale, const Shape& offset, const GroupNo
   TW_CHECK_USER(x.rank() >= 2, op, "x is [batch, spatial…, channels]", "expected x of rank 2 or more, got {}", x.shape);
   TW_CHECK_USER(x.shape.product(1, x.rank()) > 0, op, "an image has at least one pixel and one channel", "expected images with values, got {}", x.shape);
   TW_CHECK_USER(options.groups >= 1 && x.shape.last() % options.groups == 0, op, "the channels must be a multiple of groups",
-                "expected groups that divide the {} channels of x {}, got {}", x.shape.last(), x.shape, options.groups);
+                "expected groups that divide the {} channels of x {}, got {} groups", x.shape.last(), x.shape, options.groups);
   TW_CHECK_USER(scale == Shape{x.shape.last()} && offset == scale, op, "scale and offset have an entry for every channel",
                 "expected scale and offset [{}] for x {}, got {} and {}", x.shape.last(), x.shape, scale, offset);
 }

@@ -59,7 +59,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
   for (int i = 0; i < x.rank(); ++i) {
     const bool named = chosen.contains(i);
     TW_CHECK_USER(!named || axes.all() || x.shape()[i] == 1, "squeeze", "name axes of size 1 only",
-                  "expected size 1 along axis {} of {}, got {}", i, x.shape(), x.shape()[i]);
+                  "axis {} of {} has size {}, expected 1", i, x.shape(), x.shape()[i]);
     if (!named || x.shape()[i] != 1) sizes.push_back(x.shape()[i]);
   }
   return reshape_to(x, Shape(sizes));

@@ -19,7 +19,7 @@ Specs infer(const Transpose& op, Inputs in) {
   Ints sizes;
   for (int i = 0; i < shape.rank(); ++i) {
     TW_CHECK_USER(op.perm.contains(i), "transpose", "name every axis once",
-                  "expected a permutation of the axes of {}, got {} without axis {}", shape, op.perm, i);
+                  "expected a permutation of the axes of {}, got {}: axis {} is missing", shape, op.perm, i);
     sizes.push_back(shape[static_cast<int>(op.perm[i])]);
   }
   return {Spec{in[0].dtype, Shape(sizes)}};
