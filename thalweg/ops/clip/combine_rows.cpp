@@ -18,8 +18,8 @@ struct SumRows {
 struct TakeRows {};
 
 void check_places(const char* op, const Spec& x, const Spec& places) {
-  TW_CHECK_INTERNAL(x.rank() > 0 && places.dtype == i64 && places.rank() == 1, op, "expected rows and i64 places, got {} and {} {}",
-                    x.shape, places.dtype, places.shape);
+  TW_CHECK_INTERNAL(x.rank() > 0 && places.dtype == i64 && places.rank() == 1, op,
+                    "expected rows and i64 places, got {} and {} {}", x.shape, places.dtype, places.shape);
 }
 
 // body(begin, end): columns of a row of `width`, in tasks of about 32 Ki elements over all rows.
@@ -97,9 +97,11 @@ Gradient combine_rows(const Gradient& gradient) {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   std::vector<std::int64_t> places;  // of each row among the distinct ones
-  for (std::int64_t row : rows) places.push_back(std::lower_bound(distinct.begin(), distinct.end(), row) - distinct.begin());
+  for (std::int64_t row : rows)
+    places.push_back(std::lower_bound(distinct.begin(), distinct.end(), row) - distinct.begin());
   const auto count = static_cast<std::int64_t>(distinct.size());
-  const Tensor sums = sum_rows(gradient.values(), Tensor::from(places, {static_cast<std::int64_t>(rows.size())}), count);
+  const Tensor sums =
+      sum_rows(gradient.values(), Tensor::from(places, {static_cast<std::int64_t>(rows.size())}), count);
   return Gradient(sums, Tensor::from(distinct, {count}), gradient.shape());
 }
 

@@ -40,26 +40,36 @@ Call rows(bool sum) {  // places over five rows of three
 }
 
 Sample by_norm(const char* label, double c) {
-  return {.op = "sum_rows", .label = label, .inputs = {{{3, 4}}},
+  return {.op = "sum_rows",
+          .label = label,
+          .inputs = {{{3, 4}}},
           .call = [c](In in) { return std::vector{clip_by_norm(in[0], c)}; },
-          .oracle = [c](In in) {
-            const auto x = in[0].data<double>();
-            return std::vector{Tensor::from(scaled(x, c / std::max(norm_of(x), c)), {3, 4})};
-          }, .nonfinite = false};
+          .oracle =
+              [c](In in) {
+                const auto x = in[0].data<double>();
+                return std::vector{Tensor::from(scaled(x, c / std::max(norm_of(x), c)), {3, 4})};
+              },
+          .nonfinite = false};
 }
 
 Sample by_global_norm(const char* label, double c) {
-  return {.op = "sum_rows", .label = label, .inputs = {{{3, 4}}, {{5}}},
-          .call = [c](In in) {
-            const auto [list, norm] = clip_by_global_norm({in[0], Gradient(), in[1]}, c);
-            return std::vector{list[0].dense(), list[2].dense(), norm};
-          },
-          .oracle = [c](In in) {
-            const auto x = in[0].data<double>(), z = in[1].data<double>();
-            const double norm = std::hypot(norm_of(x), norm_of(z)), scale = c / std::max(norm, c);
-            return std::vector{Tensor::from(scaled(x, scale), {3, 4}), Tensor::from(scaled(z, scale), {5}), Tensor::from(Values{norm}, {})};
-          },
-          .dtypes = {f32, f64}, .nonfinite = false};
+  return {.op = "sum_rows",
+          .label = label,
+          .inputs = {{{3, 4}}, {{5}}},
+          .call =
+              [c](In in) {
+                const auto [list, norm] = clip_by_global_norm({in[0], Gradient(), in[1]}, c);
+                return std::vector{list[0].dense(), list[2].dense(), norm};
+              },
+          .oracle =
+              [c](In in) {
+                const auto x = in[0].data<double>(), z = in[1].data<double>();
+                const double norm = std::hypot(norm_of(x), norm_of(z)), scale = c / std::max(norm, c);
+                return std::vector{Tensor::from(scaled(x, scale), {3, 4}), Tensor::from(scaled(z, scale), {5}),
+                                   Tensor::from(Values{norm}, {})};
+              },
+          .dtypes = {f32, f64},
+          .nonfinite = false};
 }
 
 }  // namespace
@@ -68,26 +78,50 @@ TW_SAMPLES {
   const Input places{.shape = {7}, .domain = Domain::index, .limit = 5};
   Samples all;
   all.samples = {
-      {.op = "sum_rows", .label = "repeated rows", .inputs = {{{7, 3}, Domain::integers}, places},
-       .call = [](In in) { return std::vector{sum_rows(in[0], in[1], 5)}; }, .oracle = rows(true), .exact = true},
-      {.op = "take_rows", .label = "repeated rows", .inputs = {{{5, 3}}, places},
-       .call = [](In in) { return std::vector{take_rows(in[0], in[1])}; }, .oracle = rows(false), .exact = true},
+      {.op = "sum_rows",
+       .label = "repeated rows",
+       .inputs = {{{7, 3}, Domain::integers}, places},
+       .call = [](In in) { return std::vector{sum_rows(in[0], in[1], 5)}; },
+       .oracle = rows(true),
+       .exact = true},
+      {.op = "take_rows",
+       .label = "repeated rows",
+       .inputs = {{{5, 3}}, places},
+       .call = [](In in) { return std::vector{take_rows(in[0], in[1])}; },
+       .oracle = rows(false),
+       .exact = true},
       by_norm("clip_by_norm above", 0.5),
       by_norm("clip_by_norm below", 100),
       by_global_norm("clip_by_global_norm above", 0.5),
       by_global_norm("clip_by_global_norm below", 100),
-      {.op = "sum_rows", .label = "norm of repeated rows", .inputs = {{{7, 3}}, places},
-       .call = [](In in) { return std::vector{global_norm({Gradient(in[0], in[1], {5, 3})})}; },
+      {.op = "sum_rows",
+       .label = "norm of repeated rows",
+       .inputs = {{{7, 3}}, places},
+       .call =
+           [](In in) {
+             return std::vector{global_norm({Gradient(in[0], in[1], {5, 3})})};
+           },
        .oracle = [](In in) { return std::vector{Tensor::from(Values{norm_of(rows(true)(in)[0].data<double>())}, {})}; },
-       .dtypes = {f32, f64}, .nonfinite = false},
+       .dtypes = {f32, f64},
+       .nonfinite = false},
   };
   const auto floats = [] { return Tensor::from(std::vector<float>(2), {2}); };
   all.mistakes = {
-      {"sum_rows", "bound of 0", [floats] { clip_by_norm(floats(), 0); }, ErrorCode::invalid_argument, {"[clip_by_norm]", "above 0"}},
-      {"sum_rows", "global bound below 0", [floats] { clip_by_global_norm({floats()}, -1); },
-       ErrorCode::invalid_argument, {"[clip_by_global_norm]", "above 0", "-1"}},
-      {"sum_rows", "integers", [] { global_norm({Tensor::from(std::vector<int>(2), {2})}); },
-       ErrorCode::invalid_argument, {"[global_norm]", "float", "i32"}},
+      {"sum_rows",
+       "bound of 0",
+       [floats] { clip_by_norm(floats(), 0); },
+       ErrorCode::invalid_argument,
+       {"[clip_by_norm]", "above 0"}},
+      {"sum_rows",
+       "global bound below 0",
+       [floats] { clip_by_global_norm({floats()}, -1); },
+       ErrorCode::invalid_argument,
+       {"[clip_by_global_norm]", "above 0", "-1"}},
+      {"sum_rows",
+       "integers",
+       [] { global_norm({Tensor::from(std::vector<int>(2), {2})}); },
+       ErrorCode::invalid_argument,
+       {"[global_norm]", "float", "i32"}},
   };
   return all;
 }
