@@ -1,4 +1,5 @@
 # Installs thalweg/thalweg.h and every header of ours that it includes, directly or not, under the same paths.
+cmake_policy(VERSION 3.25)  # install scripts begin with none
 set(public_headers "")
 set(open thalweg/thalweg.h)
 while(open)

@@ -1,6 +1,7 @@
 # libthalweg: every source under thalweg/ but the command line and the op samples, which belong to the tests.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json 3 REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 
 file(GLOB_RECURSE THALWEG_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/thalweg/*.cpp)
@@ -15,7 +16,8 @@ endif()
 # Compiled once; the shared library is for users, the static one lets tests and benchmarks reach the inside.
 add_library(thalweg_objects OBJECT ${THALWEG_SOURCES})
 target_include_directories(thalweg_objects PUBLIC ${CMAKE_SOURCE_DIR})
-target_link_libraries(thalweg_objects PRIVATE thalweg_options PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(thalweg_objects PRIVATE thalweg_options nlohmann_json::nlohmann_json
+                                      PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
 if(THALWEG_ONEDNN)
   target_compile_definitions(thalweg_objects PUBLIC THALWEG_ONEDNN=1)
   target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl gomp)  # gomp: to hold oneDNN to one OpenMP thread
@@ -37,5 +39,8 @@ endif()
 # The compiler hides what is not marked TW_API; the script also hides what other libraries' headers mark.
 set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
 target_link_options(thalweg PRIVATE -Wl,--version-script=${exports})
+if(NOT THALWEG_SANITIZE)  # whose functions come with the program
+  target_link_options(thalweg PRIVATE -Wl,--no-undefined)
+endif()
 set_target_properties(thalweg PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 LINK_DEPENDS ${exports}
                                          BUILD_RPATH ${THALWEG_DEPS}/onednn/lib INSTALL_RPATH "$ORIGIN")

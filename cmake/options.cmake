@@ -6,7 +6,8 @@ if(THALWEG_WERROR)
   target_compile_options(thalweg_options INTERFACE -Werror)
 endif()
 if(THALWEG_SANITIZE)
-  target_compile_options(thalweg_options INTERFACE -fsanitize=${THALWEG_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_compile_options(thalweg_options INTERFACE -fsanitize=${THALWEG_SANITIZE} -fno-sanitize-recover=all
+                                                   -fno-omit-frame-pointer -g1)
   target_link_options(thalweg_options INTERFACE -fsanitize=${THALWEG_SANITIZE})
   # Instrumented vector code is slow to compile: sanitizers check the static target only.
   target_compile_definitions(thalweg_options INTERFACE HWY_COMPILE_ONLY_STATIC)

@@ -1,3 +1,5 @@
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+
 # A long run: `make soak` runs it (SOAK=name picks one), plain ctest and `make test` do not.
 #   thalweg_soak(name command arguments…)
 function(thalweg_soak name)

@@ -227,5 +227,9 @@ TEST(ConvolutionPublic, groups_must_divide_the_channels) {
   EXPECT_THROW(convolution_forward_workspace(c), Error);
 }
 
+TEST(ConvolutionPublic, bytes_are_refused) {
+  EXPECT_THROW(convolution_forward_workspace(two_dimensional(DType::u8, 1, 4, 3, 4, 3)), Error);
+}
+
 }  // namespace
 }  // namespace thalweg::cpu

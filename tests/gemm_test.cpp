@@ -22,7 +22,7 @@ namespace {
 using namespace testing_values;
 
 std::string describe(const Gemm& g) {
-  return name_of(g.dtype) + " batch " + std::to_string(g.batch) + " m " + std::to_string(g.m) + " n " +
+  return std::string(name_of(g.dtype)) + " batch " + std::to_string(g.batch) + " m " + std::to_string(g.m) + " n " +
          std::to_string(g.n) + " k " + std::to_string(g.k) + (g.transpose_a ? " T" : " N") +
          (g.transpose_b ? "T" : "N") + (g.accumulate ? " accumulate" : "");
 }

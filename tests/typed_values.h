@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "thalweg/core/dtype.h"
+#include "thalweg/core/convert.h"
 
 namespace thalweg::testing_values {
 
@@ -32,28 +32,11 @@ class Workspace {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-template <class F>
-auto with_type(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::f16: return f(Half{});
-    case DType::bf16: return f(BFloat16{});
-    case DType::i32: return f(std::int32_t{});
-    default: return f(std::int64_t{});
-  }
-}
-
 inline Bytes to_bytes(DType dtype, const Values& values) {
   Bytes bytes(values.size() * static_cast<std::size_t>(size_of(dtype)));
-  with_type(dtype, [&](auto typed) {
-    using T = decltype(typed);
+  with_type(dtype, [&]<class T>(TypeTag<T>) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if constexpr (sizeof(T) == 2) {
-        typed = T(static_cast<float>(values[i]));
-      } else {
-        typed = static_cast<T>(values[i]);
-      }
+      const T typed = convert<T>(values[i]);
       std::memcpy(bytes.data() + i * sizeof typed, &typed, sizeof typed);
     }
   });
@@ -62,18 +45,14 @@ inline Bytes to_bytes(DType dtype, const Values& values) {
 
 inline Values to_values(DType dtype, const Bytes& bytes) {
   Values values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
-  with_type(dtype, [&](auto typed) {
+  with_type(dtype, [&]<class T>(TypeTag<T>) {
     for (std::size_t i = 0; i < values.size(); ++i) {
+      T typed;
       std::memcpy(&typed, bytes.data() + i * sizeof typed, sizeof typed);
-      values[i] = static_cast<double>(typed);
+      values[i] = convert<double>(typed);
     }
   });
   return values;
-}
-
-inline std::string name_of(DType dtype) {
-  constexpr const char* names[] = {"f32", "f64", "f16", "bf16", "i32", "i64", "u8", "boolean"};
-  return names[static_cast<int>(dtype)];
 }
 
 inline std::string dtype_name(const testing::TestParamInfo<DType>& info) { return name_of(info.param); }

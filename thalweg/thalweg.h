@@ -5,6 +5,7 @@
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/autodiff/transforms.h"
 #include "thalweg/backend/describe.h"
+#include "thalweg/core/counters.h"
 #include "thalweg/core/device.h"
 #include "thalweg/core/dtype.h"
 #include "thalweg/core/error.h"

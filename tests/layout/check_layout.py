@@ -16,6 +16,7 @@ BELOW = {
     "backend": ["core", "ops"],  # ops: only the rows and programs it runs
     "ops": ["core", "backend"],
     "autodiff": ["core", "ops"],
+    "interop": ["core"],
     "graph": ["core", "ops", "autodiff"],
     "plan": ["core", "ops", "autodiff", "graph", "backend"],
     "losses": ["core", "ops", "autodiff"],

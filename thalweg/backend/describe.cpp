@@ -1,8 +1,5 @@
 #include "thalweg/backend/describe.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <fstream>
 #include <thread>
 
@@ -13,7 +10,20 @@
 namespace thalweg::config {
 namespace {
 
-std::int64_t cache_size(int name) { return std::max<std::int64_t>(0, sysconf(name)); }
+// Of the first core, as the kernel reports it ("1024K"): behind a hypervisor CPUID counts other machines' share too.
+std::int64_t cache_size(int wanted_level) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + '/';
+    int level = 0;
+    std::int64_t kilobytes = 0;
+    std::string type;
+    std::ifstream(folder + "level") >> level;
+    std::ifstream(folder + "type") >> type;
+    if (level != wanted_level || type == "Instruction") continue;
+    if (std::ifstream(folder + "size") >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
 
 // A line "key:  n kB" of /proc/meminfo.
 std::int64_t memory_line(const std::string& key) {
@@ -39,9 +49,9 @@ Hardware describe_hardware() {
   found.cpu = cpu::model_name();
   found.instruction_sets = cpu::instruction_sets();
   found.amx = cpu::amx_state();
-  found.level1_data = cache_size(_SC_LEVEL1_DCACHE_SIZE);
-  found.level2 = cache_size(_SC_LEVEL2_CACHE_SIZE);
-  found.level3 = cache_size(_SC_LEVEL3_CACHE_SIZE);
+  found.level1_data = cache_size(1);
+  found.level2 = cache_size(2);
+  found.level3 = cache_size(3);
   found.cores = static_cast<int>(std::thread::hardware_concurrency());
   found.threads = threads();
   found.memory_total = memory_line("MemTotal:");

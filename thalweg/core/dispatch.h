@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "thalweg/core/counters.h"
 #include "thalweg/core/op.h"
 #include "thalweg/core/variable.h"
 
@@ -47,8 +48,5 @@ class ByReference {
   ~ByReference();
   ByReference(const ByReference&) = delete;
 };
-
-// Ops run on this thread since it began; examples and tests count with it.
-TW_API std::int64_t executed_ops();
 
 }  // namespace thalweg

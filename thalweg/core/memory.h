@@ -26,7 +26,7 @@ constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment -
 }  // namespace memory
 
 // Bytes of one device, 64-byte aligned, counted for their owner until the last reference goes.
-class Buffer final : public Counted<Buffer> {
+class TW_API Buffer final : public Counted<Buffer> {
  public:
   static Ref<Buffer> allocate(std::int64_t bytes, memory::Owner owner);
   // Memory of the host program, kept alive by `keep`; not counted.

@@ -28,7 +28,7 @@ struct Spec {
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 
-class TensorImpl final : public Counted<TensorImpl> {
+class TW_API TensorImpl final : public Counted<TensorImpl> {
  public:
   TensorImpl(const Spec& spec, Ref<Buffer> buffer, std::int64_t offset);
 

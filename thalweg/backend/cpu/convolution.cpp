@@ -16,6 +16,8 @@ std::int64_t product(const Convolution& convolution, const std::array<std::int64
 }
 
 void check(const Convolution& c) {
+  TW_CHECK(unimplemented, c.dtype != DType::u8 && c.dtype != DType::boolean, "convolution",
+           "cast the operands to a number type first", "no convolutions of u8 or boolean");
   TW_CHECK_INTERNAL(c.spatial >= 1 && c.spatial <= 3, "convolution", "{} spatial dimensions", c.spatial);
   TW_CHECK_INTERNAL(c.groups >= 1 && c.in_channels % c.groups == 0 && c.out_channels % c.groups == 0, "convolution",
                     "{} groups do not divide {} and {} channels", c.groups, c.in_channels, c.out_channels);

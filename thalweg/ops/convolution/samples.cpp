@@ -99,7 +99,7 @@ std::vector<Sample> samples() {
   add_family(list, "stride beyond the kernel", {1, 7, 7, 2}, {1, 2, 2, 3}, {1, 3, 3, 3}, {.strides = {3, 3}, .padding = same});
   add_family(list, "dilations", {1, 7, 8, 2}, {3, 2, 2, 2}, {1, 3, 5, 2}, {.dilations = {2, 3}});
   add_family(list, "groups", {2, 4, 4, 4}, {2, 2, 2, 6}, {2, 3, 3, 6}, {.groups = 2});
-  add_family(list, "3 axes", {1, 3, 4, 5, 2}, {2, 2, 3, 2, 3}, {1, 2, 4, 3, 3}, {.strides = {1, 1, 2}, .padding = same});
+  add_family(list, "3 axes", {1, 3, 4, 5, 2}, {2, 2, 3, 2, 3}, {1, 3, 4, 3, 3}, {.strides = {1, 1, 2}, .padding = same});
   add_family(list, "no images", {0, 4, 4, 2}, {3, 3, 2, 3}, {0, 2, 2, 3}, {});
   const Convolution depthwise{.strides = {2}, .padding = same, .groups = 3};
   list.push_back({.op = "convolution", .label = "depthwise, multiplier 2", .inputs = {{{2, 5, 4, 3}, Domain::integers}, {{3, 3, 3, 2}, Domain::integers}},

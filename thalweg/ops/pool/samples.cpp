@@ -135,10 +135,11 @@ std::vector<Sample> samples() {
   std::vector<Sample> list;
   for (const auto& c : cases)
     for (const auto& sample : {c.max(), c.max_backward(), c.max_select(), c.average(), c.average_backward()}) list.push_back(sample);
-  list.push_back({.op = "max_pool", .label = "equal values: the first takes all", .inputs = {{{1, 2, 2, 1}}},
-                  .call = [](In in) { return std::vector{max_pool_backward(in[0] * 0, Tensor::from(Values{3}, {1, 1, 1, 1}), {})}; },
-                  .oracle = [](In) { return std::vector{Tensor::from(Values{3, 0, 0, 0}, {1, 2, 2, 1})}; },
-                  .dtypes = {f64}, .gradient_order = 0, .nonfinite = false});
+  list.push_back({.op = "max_pool_backward", .label = "equal values: the first takes all",
+                  .inputs = {{.shape = {1, 2, 2, 1}, .differentiable = false}, {{1, 1, 1, 1}}},
+                  .call = [](In in) { return std::vector{max_pool_backward(in[0] * 0, in[1], {})}; },
+                  .oracle = [](In in) { return std::vector{Tensor::from(Values{in[1].item<double>(), 0, 0, 0}, {1, 2, 2, 1})}; },
+                  .exact = true, .nonfinite = false});
   return list;
 }
 

@@ -17,6 +17,8 @@ struct StridedSlice {
   std::int64_t begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, shrink_axis_mask = 0;
 };
 TW_API Tensor strided_slice(const Tensor& x, const StridedSlice& options);
+// dy at the places that strided_slice takes from a tensor of `shape`, zeros elsewhere.
+TW_API Tensor strided_slice_gradient(const Tensor& dy, const Shape& shape, const StridedSlice& options);
 
 // The axes walked backwards.
 TW_API Tensor reverse(const Tensor& x, const Axes& axes);

@@ -46,7 +46,11 @@ Gradients gradient(const Take& op, const Kept&, const Tensors& dy, Needs) {
   return {apply(strided_slice_gradient_info(), Put{op}, {dy[0]})[0]};
 }
 
-Specs infer(const Put& op, Inputs in) { return {Spec{in[0].dtype, op.shape}}; }
+Specs infer(const Put& op, Inputs in) {
+  TW_CHECK_USER(in[0].shape == Shape(op.sizes), "strided_slice_gradient", "pass the gradient of strided_slice's result",
+                "expected {} places of {}, got {}", op.sizes, op.shape, in[0].shape);
+  return {Spec{in[0].dtype, op.shape}};
+}
 
 void run(const Put& op, Arrays in, Arrays out) {
   const View to = view(op);
@@ -70,7 +74,7 @@ namespace {
 
 bool bit(std::int64_t mask, int k) { return (mask >> k & 1) != 0; }
 
-void check_entries(const Tensor& x, const StridedSlice& options) {
+void check_entries(const Shape& shape, const StridedSlice& options) {
   const int entries = options.begin.size();
   TW_CHECK_USER(options.end.size() == entries && (options.strides.empty() || options.strides.size() == entries), "strided_slice",
                 "give one begin, end and stride per entry, or no strides", "expected lists of equal length, got {}, {} and {}",
@@ -83,16 +87,16 @@ void check_entries(const Tensor& x, const StridedSlice& options) {
                   "expected strides other than 0, got {}", options.strides);
   }
   TW_CHECK_USER(ellipses <= 1, "strided_slice", "set one bit of ellipsis_mask", "expected at most one ellipsis, got {}", ellipses);
-  TW_CHECK_USER(axes <= x.rank(), "strided_slice", "give at most one entry per axis", "expected entries for the {} axes of {}, got {}",
-                x.rank(), x.shape(), axes);
+  TW_CHECK_USER(axes <= shape.rank(), "strided_slice", "give at most one entry per axis",
+                "expected entries for the {} axes of {}, got {}", shape.rank(), shape, axes);
 }
 
 // Turns entries into places and the shape of the result.
 class Resolver {
  public:
-  Resolver(const Shape& shape, const StridedSlice& options) : options_(options) { places.shape = shape; }
-
-  void run() {
+  Resolver(const Shape& shape, const StridedSlice& options) : options_(options) {
+    check_entries(shape, options);
+    places.shape = shape;
     int left = 0;  // entries still to come that speak of an axis
     for (int k = 0; k < options_.begin.size(); ++k) left += speaks(k);
     for (int k = 0; k < options_.begin.size(); ++k) {
@@ -149,12 +153,16 @@ bool all_ones(const Ints& strides) {
 }  // namespace
 
 Tensor strided_slice(const Tensor& x, const StridedSlice& options) {
-  check_entries(x, options);
-  Resolver resolver(x.shape(), options);
-  resolver.run();
+  const Resolver resolver(x.shape(), options);
   const Places& places = resolver.places;
   const Tensor taken = all_ones(places.strides) ? slice(x, places.begin, places.sizes) : apply(strided_slice_info(), Take{places}, {x})[0];
   return taken.shape() == Shape(resolver.sizes) ? taken : reshape(taken, resolver.sizes);
+}
+
+Tensor strided_slice_gradient(const Tensor& dy, const Shape& shape, const StridedSlice& options) {
+  const Resolver resolver(shape, options);
+  const bool fits = dy.shape() == Shape(resolver.sizes);
+  return apply(strided_slice_gradient_info(), Put{resolver.places}, {fits ? reshape(dy, resolver.places.sizes) : dy})[0];
 }
 
 Tensor reverse(const Tensor& x, const Axes& axes) {

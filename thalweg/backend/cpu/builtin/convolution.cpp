@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "thalweg/backend/cpu/builtin/depthwise.h"
 #include "thalweg/backend/cpu/convolution_provider.h"
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/backend/cpu/partial_sums.h"
@@ -26,7 +27,7 @@ std::int64_t product(const Axes& axes) { return axes[0] * axes[1] * axes[2]; }
 // Rows of gathered pixels: one row for each pixel of the target image, [taps][channels of one group] of the source.
 class Gather {
  public:
-  Gather(Direction direction, const Convolution& c)
+  Gather(Direction direction, const Convolution& c, std::int64_t groups)
       : scatter_(direction == Direction::backward_data),
         kernel_(three_axes(c.kernel, c.spatial, 1)),
         stride_(three_axes(c.stride, c.spatial, 1)),
@@ -35,7 +36,7 @@ class Gather {
         source_(three_axes(scatter_ ? c.output : c.input, c.spatial, 1)),
         target_(three_axes(scatter_ ? c.input : c.output, c.spatial, 1)),
         source_channels_(scatter_ ? c.out_channels : c.in_channels),
-        channels_(source_channels_ / c.groups),
+        channels_(source_channels_ / groups),
         element_(size_of(c.dtype)) {}
 
   std::int64_t taps() const { return product(kernel_); }
@@ -111,7 +112,11 @@ void transpose_weights(const Convolution& c, std::int64_t taps, const std::byte*
 class Run {
  public:
   Run(Direction direction, const Convolution& c)
-      : direction_(direction), c_(c), gather_(direction, c), element_(size_of(c.dtype)) {
+      : direction_(direction),
+        c_(c),
+        depthwise_(c.groups > 1 && c.groups == c.in_channels),
+        gather_(direction, c, depthwise_ ? 1 : c.groups),
+        element_(size_of(c.dtype)) {
     pixels_ = c.batch * gather_.target_pixels();
     const std::int64_t row_bytes = gather_.columns() * element_;
     block_rows_ = std::clamp<std::int64_t>(kBlockBytes / row_bytes, 16, 256);
@@ -129,10 +134,12 @@ class Run {
       task_rows_ =
           std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(blocks) / tasks)) * block_rows_;
       layout_.tasks = ceil_div(pixels_, task_rows_);
-      if (direction == Direction::backward_data)
+      if (direction == Direction::backward_data && !depthwise_)
         layout_.shared_bytes = align_up(weights * static_cast<std::size_t>(element_));
     }
-    layout_.slot_bytes = gathered_bytes_ + align_up(gemm_scratch(tile(block_rows_)));
+    const std::size_t scratch =
+        depthwise_ ? static_cast<std::size_t>(c.out_channels) * 8 : gemm_scratch(tile(block_rows_));
+    layout_.slot_bytes = gathered_bytes_ + align_up(scratch);
   }
 
   std::size_t workspace_bytes() const { return layout_.bytes(); }
@@ -141,12 +148,12 @@ class Run {
     TW_CHECK_INTERNAL(workspace.size() >= layout_.shared_bytes, "convolution", "workspace of {} bytes, needs {}",
                       workspace.size(), layout_.shared_bytes);
     std::byte* shared = workspace.data();
-    if (direction_ == Direction::backward_data) transpose_weights(c_, gather_.taps(), operands.b, shared);
+    if (direction_ == Direction::backward_data && !depthwise_)
+      transpose_weights(c_, gather_.taps(), operands.b, shared);
     run_in_slots(layout_, workspace, [&](std::int64_t task, std::byte* scratch) {
       const std::int64_t end = std::min(pixels_, (task + 1) * task_rows_);
       for (std::int64_t row = task * task_rows_; row < end; row += block_rows_)
-        for (std::int64_t group = 0; group < c_.groups; ++group)
-          run_block(task, group, row, std::min(block_rows_, end - row), operands, shared, scratch);
+        run_block(task, row, std::min(block_rows_, end - row), operands, shared, scratch);
     });
     if (direction_ == Direction::backward_weights)
       sum_partials(c_.dtype, shared, layout_.tasks, elements_of_w(c_), operands.out, false);
@@ -179,7 +186,30 @@ class Run {
     return tile;
   }
 
-  void run_block(std::int64_t task, std::int64_t group, std::int64_t row, std::int64_t rows,
+  void run_block(std::int64_t task, std::int64_t row, std::int64_t rows, const ConvolutionOperands& operands,
+                 std::byte* shared, std::byte* scratch) const {
+    if (depthwise_) return run_depthwise(task, row, rows, operands, shared, scratch);
+    for (std::int64_t group = 0; group < c_.groups; ++group)
+      run_group(task, group, row, rows, operands, shared, scratch);
+  }
+
+  // All groups at once.
+  void run_depthwise(std::int64_t task, std::int64_t row, std::int64_t rows, const ConvolutionOperands& operands,
+                     std::byte* shared, std::byte* scratch) const {
+    gather_.rows(operands.a, 0, row, rows, scratch);
+    DepthwiseBlock block{direction_, c_.dtype, rows, gather_.taps(), c_.in_channels, group_out(), false};
+    const std::byte* right = operands.b;
+    std::byte* out = operands.out + row * c_.out_channels * element_;
+    if (direction_ == Direction::backward_data) out = operands.out + row * c_.in_channels * element_;
+    if (direction_ == Direction::backward_weights) {
+      right += row * c_.out_channels * element_;
+      out = shared + task * elements_of_w(c_) * size_of(sum_dtype(c_.dtype));
+      block.accumulate = row > task * task_rows_;
+    }
+    depthwise(block, scratch, right, out, scratch + gathered_bytes_);
+  }
+
+  void run_group(std::int64_t task, std::int64_t group, std::int64_t row, std::int64_t rows,
                  const ConvolutionOperands& operands, std::byte* shared, std::byte* scratch) const {
     gather_.rows(operands.a, group, row, rows, scratch);
     std::byte* product_scratch = scratch + gathered_bytes_;
@@ -206,6 +236,7 @@ class Run {
 
   const Direction direction_;
   const Convolution c_;
+  const bool depthwise_;
   const Gather gather_;
   const std::int64_t element_;
   std::int64_t pixels_ = 0, block_rows_ = 0, task_rows_ = 0;

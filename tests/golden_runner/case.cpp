@@ -1,0 +1,157 @@
+#include "tests/golden_runner/case.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace thalweg::golden {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& member(const Json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name)) throw Malformed(std::string("\"") + name + "\" is missing");
+  return object.at(name);
+}
+
+std::string text_of(const Json& value, const char* what) {
+  if (!value.is_string()) throw Malformed(std::string(what) + " is not a text");
+  return value.get<std::string>();
+}
+
+const Json& list_of(const Json& object, const char* name) {
+  const auto& list = member(object, name);
+  if (!list.is_array()) throw Malformed(std::string("\"") + name + "\" is not a list");
+  return list;
+}
+
+std::vector<std::string> texts_of(const Json& object, const char* name) {
+  std::vector<std::string> texts;
+  for (const auto& entry : list_of(object, name)) texts.push_back(text_of(entry, name));
+  return texts;
+}
+
+std::vector<Key> keys_of(const Json& object, const char* name) {
+  std::vector<Key> keys;
+  for (const auto& entry : list_of(object, name)) keys.push_back(entry.is_null() ? Key() : text_of(entry, name));
+  return keys;
+}
+
+Tolerance tolerance_of(const Json& object, const char* dtype) {
+  const auto& pair = list_of(member(object, "tol"), dtype);
+  if (pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number())
+    throw Malformed("\"tol\" is not a pair of numbers");
+  return {pair[0].get<double>(), pair[1].get<double>()};
+}
+
+constexpr auto max_integer = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+
+Attribute attribute_of(const Json& value, int depth) {
+  if (value.is_null()) return {nullptr};
+  if (value.is_boolean()) return {value.get<bool>()};
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > max_integer)
+    throw Malformed("an attribute is too large");
+  if (value.is_number_integer()) return {value.get<std::int64_t>()};
+  if (value.is_number()) return {value.get<double>()};
+  if (value.is_string()) return {value.get<std::string>()};
+  if (!value.is_array() || depth == 0) throw Malformed("an attribute is an object or nested too deeply");
+  std::vector<Attribute> list;
+  for (const auto& entry : value) list.push_back(attribute_of(entry, depth - 1));
+  return {list};
+}
+
+Attributes attributes_of(const Json& object) {
+  const auto& values = member(object, "attrs");
+  if (!values.is_object()) throw Malformed("\"attrs\" is not an object");
+  constexpr int depth = 3;  // lists of lists of numbers occur
+  std::map<std::string, Attribute> attributes;
+  for (const auto& [name, value] : values.items()) attributes.emplace(name, attribute_of(value, depth));
+  return Attributes(std::move(attributes));
+}
+
+std::map<std::size_t, SparseKeys> sparse_of(const Json& object, std::size_t inputs) {
+  std::map<std::size_t, SparseKeys> sparse;
+  if (!object.contains("sparse_input_grads")) return sparse;
+  const auto& members = object.at("sparse_input_grads");
+  if (!members.is_object()) throw Malformed("\"sparse_input_grads\" is not an object");
+  for (const auto& [number, keys] : members.items()) {
+    const bool digits = number.size() == 1 && number[0] >= '0' && number[0] <= '9';
+    const auto input = digits ? static_cast<std::size_t>(number[0] - '0') : inputs;
+    if (input >= inputs) throw Malformed("\"sparse_input_grads\" names no input: " + number);
+    SparseKeys entry{text_of(member(keys, "values"), "values"), text_of(member(keys, "indices"), "indices"), {}};
+    for (const auto& size : list_of(keys, "dense_shape")) {
+      if (!size.is_number_integer()) throw Malformed("\"dense_shape\" is not a list of whole numbers");
+      entry.dense_shape.push_back(size.get<std::int64_t>());
+    }
+    sparse.emplace(input, std::move(entry));
+  }
+  return sparse;
+}
+
+Policy policy_of(const Json& object) {
+  if (!object.contains("policy")) return Policy::follow;
+  const auto text = text_of(object.at("policy"), "policy");
+  if (text != "follow" && text != "document") throw Malformed("unknown policy \"" + text + "\"");
+  return text == "document" ? Policy::document : Policy::follow;
+}
+
+void read_values(const Json& object, Case& result) {
+  result.attributes = attributes_of(object);
+  result.inputs = texts_of(object, "inputs");
+  result.outputs = keys_of(object, "outputs");
+  result.output_gradients = keys_of(object, "output_grads");
+  result.input_gradients = keys_of(object, "input_grads");
+  if (object.contains("output_names")) result.output_names = texts_of(object, "output_names");
+  result.sparse_input_gradients = sparse_of(object, result.inputs.size());
+  result.f32 = tolerance_of(object, "f32");
+  result.f64 = tolerance_of(object, "f64");
+  result.policy = policy_of(object);
+  // Expected values that are themselves f32 are no closer to the truth than its tolerance.
+  const auto compute = text_of(member(object, "compute"), "compute");
+  if (compute != "f32" && compute != "f64") throw Malformed("unknown compute \"" + compute + "\"");
+  if (compute == "f32")
+    result.f64 = {std::max(result.f32.relative, result.f64.relative),
+                  std::max(result.f32.absolute, result.f64.absolute)};
+}
+
+Case case_of(const Json& object, bool with_values) {
+  Case result;
+  result.name = text_of(member(object, "name"), "name");
+  result.op = text_of(member(object, "op"), "op");
+  if (!with_values) return result;
+  try {
+    read_values(object, result);
+  } catch (const Malformed& error) {
+    throw Malformed("case " + result.name + ": " + error.what());
+  }
+  return result;
+}
+
+Group group_of(const Json& file, const std::filesystem::path& directory) {
+  const auto& format = member(file, "format");
+  if (!format.is_number_integer() || format != 1) throw Malformed("\"format\" is not 1");
+  Group group{text_of(member(file, "group"), "group"), {}, {}};
+  const std::filesystem::path tensors = text_of(member(file, "tensors"), "tensors");
+  if (tensors.filename() != tensors) throw Malformed("\"tensors\" is not the name of a file in this directory");
+  group.tensors = directory / tensors;
+  for (const auto& object : list_of(file, "cases")) group.cases.push_back(case_of(object, is_run(group.name)));
+  return group;
+}
+
+}  // namespace
+
+Group load_group(const std::filesystem::path& directory) {
+  const auto path = directory / "cases.json";
+  std::ifstream stream(path);
+  if (!stream) throw Malformed(path.string() + ": cannot be read");
+  try {
+    return group_of(Json::parse(stream), directory);
+  } catch (const Json::exception& error) {
+    throw Malformed(path.string() + ": " + error.what());
+  } catch (const Malformed& error) {
+    throw Malformed(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace thalweg::golden

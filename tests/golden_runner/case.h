@@ -1,0 +1,60 @@
+#pragma once
+
+// The cases of a group, as its cases.json gives them; tests/golden/README.md describes the format.
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/golden_runner/attributes.h"
+
+namespace thalweg::golden {
+
+// A directory that is not of the format: the runner stops.
+struct Malformed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Tolerance {
+  double relative = 0, absolute = 0;
+};
+
+// follow: a choice to be matched. document: where the expected gradient is not finite, ours may be something else.
+enum class Policy { follow, document };
+
+using Key = std::optional<std::string>;  // of a tensor in the group's file; none: no gradient
+
+struct SparseKeys {
+  std::string values, indices;
+  std::vector<std::int64_t> dense_shape;
+};
+
+struct Case {
+  std::string name, op;
+  Attributes attributes;
+  std::vector<std::string> inputs;
+  std::vector<Key> outputs, output_gradients, input_gradients;
+  std::vector<std::string> output_names;
+  std::map<std::size_t, SparseKeys> sparse_input_gradients;
+  Tolerance f32, f64;
+  Policy policy = Policy::follow;
+};
+
+struct Group {
+  std::string name;
+  std::filesystem::path tensors;
+  std::vector<Case> cases;  // of a group that is not run: name and op only
+};
+
+inline bool is_run(const std::string& group) { return group == "ops" || group == "tape"; }
+
+// The op with its group: "ops/add", "tape/jacobian".
+inline std::string full_name(const std::string& group, const std::string& op) {
+  return op.starts_with(group + "/") ? op : group + "/" + op;
+}
+
+Group load_group(const std::filesystem::path& directory);
+
+}  // namespace thalweg::golden

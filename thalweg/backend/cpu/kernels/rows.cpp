@@ -1,0 +1,150 @@
+#include "thalweg/backend/cpu/kernels/rows.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "thalweg/core/convert.h"
+#include "thalweg/core/thread_pool.h"
+
+namespace thalweg::cpu {
+namespace {
+
+using Position = std::uint32_t;
+
+// What a row is added in.
+template <class T>
+using Accumulator = std::conditional_t<std::is_same_v<T, double>, double,
+                                       std::conditional_t<std::is_integral_v<T>, std::uint64_t, float>>;
+
+struct Add {
+  template <class T>
+  static T combine(T a, T b) { return a + b; }
+};
+
+struct Max {
+  template <class T>
+  static T combine(T a, T b) {
+    if constexpr (std::is_same_v<T, std::uint64_t>) return static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) ? b : a;
+    else return b > a || std::isnan(b) ? b : a;
+  }
+};
+
+template <class T>
+Accumulator<T> load(T value) {
+  if constexpr (std::is_integral_v<T>) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  else return static_cast<Accumulator<T>>(value);
+}
+
+template <class T>
+T store(Accumulator<T> value) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(value);
+  else return convert<T>(value);
+}
+
+// Narrow rows in full precision gain nothing from an order by row.
+bool in_order_of_positions(std::int64_t count, std::int64_t width, DType dtype) {
+  return (width < 8 && size_of(dtype) != 2) || count > std::numeric_limits<Position>::max();
+}
+
+// The positions of ids that are not negative, ordered by id, equal ids in ascending position. Least digit first.
+std::span<const Position> order_by_id(const std::int64_t* ids, std::int64_t count, Position* order, Position* other) {
+  std::int64_t kept = 0, largest = 0;
+  bool sorted = true;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (ids[i] < 0) continue;
+    sorted &= ids[i] >= largest;
+    largest = std::max(largest, ids[i]);
+    order[kept++] = static_cast<Position>(i);
+  }
+  constexpr int digit_bits = 11;
+  for (int shift = 0; !sorted && largest >> shift != 0; shift += digit_bits) {
+    const auto digit = [&](Position p) { return static_cast<std::size_t>(ids[p] >> shift & ((1 << digit_bits) - 1)); };
+    std::array<std::int64_t, 1 << digit_bits> start{};
+    for (std::int64_t k = 0; k < kept; ++k) ++start[digit(order[k])];
+    std::int64_t total = 0;
+    for (auto& entry : start) total += std::exchange(entry, total);
+    for (std::int64_t k = 0; k < kept; ++k) other[start[digit(order[k])]++] = order[k];
+    std::swap(order, other);
+  }
+  return {order, static_cast<std::size_t>(kept)};
+}
+
+// Combines the value rows of one table row, `columns` at a time in registers or the nearest cache.
+template <class Combine, int columns, class T>
+void update_columns(T* row, const T* values, std::span<const Position> positions, std::int64_t width) {
+  Accumulator<T> sum[columns];
+  for (int j = 0; j < columns; ++j) sum[j] = load(row[j]);
+  for (const Position p : positions) {
+    const T* value = values + p * width;
+    for (int j = 0; j < columns; ++j) sum[j] = Combine::combine(sum[j], load(value[j]));
+  }
+  for (int j = 0; j < columns; ++j) row[j] = store<T>(sum[j]);
+}
+
+template <class Combine, class T>
+void update_row(T* row, const T* values, std::span<const Position> positions, std::int64_t width) {
+  std::int64_t j = 0;
+  for (; j + 64 <= width; j += 64) update_columns<Combine, 64>(row + j, values + j, positions, width);
+  for (; j + 8 <= width; j += 8) update_columns<Combine, 8>(row + j, values + j, positions, width);
+  for (; j < width; ++j) update_columns<Combine, 1>(row + j, values + j, positions, width);
+}
+
+// A task takes the table rows whose first position lies in its stretch of the order.
+template <class Combine, class T>
+void update_by_rows(const RowUpdate& update, std::span<const Position> order) {
+  auto* table = static_cast<T*>(update.table);
+  const auto* values = static_cast<const T*>(update.values);
+  const auto id = [&](std::size_t k) { return update.ids[order[k]]; };
+  const std::int64_t grain = std::max<std::int64_t>(1, 32 * 1024 / std::max<std::int64_t>(update.width, 1));
+  parallel_ranges(static_cast<std::int64_t>(order.size()), grain, [&](std::int64_t begin, std::int64_t end) {
+    auto k = static_cast<std::size_t>(begin);
+    while (k > 0 && k < order.size() && id(k) == id(k - 1)) ++k;
+    while (k < static_cast<std::size_t>(end)) {
+      std::size_t last = k + 1;
+      while (last < order.size() && id(last) == id(k)) ++last;
+      update_row<Combine>(table + id(k) * update.width, values, order.subspan(k, last - k), update.width);
+      k = last;
+    }
+  });
+}
+
+template <class Combine, class T>
+void update_by_positions(const RowUpdate& update) {
+  const auto* values = static_cast<const T*>(update.values);
+  for (std::int64_t i = 0; i < update.count; ++i) {
+    if (update.ids[i] < 0) continue;
+    T* row = static_cast<T*>(update.table) + update.ids[i] * update.width;
+    for (std::int64_t j = 0; j < update.width; ++j)
+      row[j] = store<T>(Combine::combine(load(row[j]), load(values[i * update.width + j])));
+  }
+}
+
+template <class Combine>
+void update_rows(const RowUpdate& update, std::span<std::byte> scratch) {
+  const bool by_positions = in_order_of_positions(update.count, update.width, update.dtype);
+  std::span<const Position> order;
+  if (!by_positions) {
+    auto* positions = reinterpret_cast<Position*>(scratch.data());
+    order = order_by_id(update.ids, update.count, positions, positions + update.count);
+  }
+  with_type(update.dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      if (by_positions) update_by_positions<Combine, T>(update);
+      else update_by_rows<Combine, T>(update, order);
+    }
+  });
+}
+
+}  // namespace
+
+std::int64_t row_update_scratch(std::int64_t count, std::int64_t width, DType dtype) {
+  return in_order_of_positions(count, width, dtype) ? 0 : 2 * count * static_cast<std::int64_t>(sizeof(Position));
+}
+
+void add_rows(const RowUpdate& update, std::span<std::byte> scratch) { update_rows<Add>(update, scratch); }
+
+void max_rows(const RowUpdate& update, std::span<std::byte> scratch) { update_rows<Max>(update, scratch); }
+
+}  // namespace thalweg::cpu

@@ -1,0 +1,177 @@
+#include "thalweg/ops/attention/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "thalweg/backend/cpu/kernels/attention.h"
+#include "thalweg/core/check.h"
+#include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/reduce/reduce.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/softmax/softmax.h"
+#include "thalweg/ops/widen.h"
+
+namespace thalweg {
+namespace {
+
+// lse [batch, heads, queries] = log(sum(exp(scores))) is kept, so that the gradient need not find the maxima again.
+struct Scores {
+  bool causal;
+  double scale;
+};
+struct Forward : Scores {};   // q, k, v [, mask] -> o, lse
+struct Backward : Scores {};  // q, k, v, o, lse, do [, mask] -> dq, dk, dv
+
+void check_operand(const char* what, const Spec& spec, const Spec& q) {
+  TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]", "expected {} of rank 4, got {}", what, spec.shape);
+  TW_CHECK_USER(spec.shape[0] == q.shape[0] && spec.shape[1] == q.shape[1], "attention", "tw::repeat gives several queries one key head",
+                "expected {} with batch {} and {} heads like q {}, got {}", what, q.shape[0], q.shape[1], q.shape, spec.shape);
+}
+
+// The mask's sizes as [batch, heads, queries, keys], missing ones in front 1.
+Shape aligned_mask(const Shape& mask) {
+  Ints sizes(4 - mask.rank(), 1);
+  for (auto size : mask) sizes.push_back(size);
+  return Shape(sizes);
+}
+
+void check_mask(const Spec& mask, const Shape& scores) {
+  TW_CHECK_USER(mask.dtype == boolean, "attention", "true marks the keys a query sees: tw::cast(mask, tw::boolean)", "expected a boolean mask, got {}", mask.dtype);
+  bool fits = mask.rank() <= 4;
+  for (int i = 0; fits && i < 4; ++i) fits = aligned_mask(mask.shape)[i] == 1 || aligned_mask(mask.shape)[i] == scores[i];
+  TW_CHECK_USER(fits, "attention", "the mask broadcasts to [batch, heads, queries, keys]", "expected a mask for scores {}, got {}", scores, mask.shape);
+}
+
+Specs infer(const Forward&, Inputs in) {
+  const Spec &q = in[0], &k = in[1], &v = in[2];
+  TW_CHECK_USER(is_float(q.dtype), "attention", "tw::cast(q, tw::f32)", "expected a float dtype, since the results are fractions, got {}", q.dtype);
+  check_operand("q", q, q);
+  check_operand("k", k, q);
+  check_operand("v", v, q);
+  TW_CHECK_USER(k.shape[3] == q.shape[3] && k.shape[3] > 0, "attention", "queries and keys have one size, at least 1",
+                "expected keys of size {} as in q {}, got k {}", q.shape[3], q.shape, k.shape);
+  TW_CHECK_USER(v.shape[2] == k.shape[2], "attention", "there is a value for every key", "expected {} values as in k {}, got v {}", k.shape[2], k.shape, v.shape);
+  const Shape rows = q.shape.prefix(3);
+  if (in.size() == 4) check_mask(in[3], concatenate(rows, Shape{k.shape[2]}));
+  return {Spec{q.dtype, concatenate(rows, Shape{v.shape[3]})}, Spec{q.dtype, rows}};
+}
+
+Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[2]}; }
+
+cpu::AttentionShape describe(const Scores& op, const Shape& q, const Shape& k, const Shape& v) {
+  return {.batch = q[0], .heads = q[1], .queries = q[2], .keys = k[2], .depth = q[3], .value_depth = v[3], .causal = op.causal};
+}
+
+cpu::AttentionMask describe(const Array& mask) {
+  const Shape sizes = aligned_mask(mask.shape());
+  const auto stride = [&](int axis) { return sizes[axis] == 1 ? 0 : sizes.product(axis + 1, 4); };
+  return {mask.as<const std::uint8_t>(), stride(0), stride(1), stride(2), stride(3)};
+}
+
+std::int64_t workspace(const Forward& op, Inputs in) {
+  const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
+  return static_cast<std::int64_t>(cpu::attention_workspace_forward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
+}
+std::int64_t workspace(const Backward& op, Inputs in) {
+  const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
+  return static_cast<std::int64_t>(cpu::attention_workspace_backward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
+}
+
+void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
+  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
+    cpu::attention_kernels<T>().forward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
+                                         .mask = in.size() == 4 ? describe(in[3]) : cpu::AttentionMask{},
+                                         .scale = static_cast<T>(op.scale), .q = in[0].as<const T>(), .k = in[1].as<const T>(),
+                                         .v = in[2].as<const T>(), .o = out[0].as<T>(), .lse = out[1].as<T>(), .workspace = scratch.data()});
+  });
+}
+
+void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
+  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
+    cpu::attention_kernels<T>().backward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
+                                          .mask = in.size() == 7 ? describe(in[6]) : cpu::AttentionMask{},
+                                          .scale = static_cast<T>(op.scale), .q = in[0].as<const T>(), .k = in[1].as<const T>(),
+                                          .v = in[2].as<const T>(), .o = in[3].as<const T>(), .lse = in[4].as<const T>(),
+                                          .d_o = in[5].as<const T>(), .dq = out[0].as<T>(), .dk = out[1].as<T>(), .dv = out[2].as<T>(),
+                                          .workspace = scratch.data()});
+  });
+}
+
+// The weights in plain ops, [batch, heads, queries, keys]; a hidden key weighs 0, also where all are hidden.
+struct Plain {
+  Tensor seen, scores, weights;  // seen is undefined where every key is
+
+  Plain(const Scores& op, const Tensor& q, const Tensor& k, const Tensor& mask) : seen(mask) {
+    scores = matmul(q, k, {.transpose_b = true}) * op.scale;
+    if (op.causal) {
+      const Tensor below = expand_dims(arange(q.shape()[2]), 1) >= arange(k.shape()[2]);
+      seen = seen.defined() ? seen & below : below;
+    }
+    if (seen.defined()) scores = where(seen, scores, -1e30);
+    weights = softmax(scores);
+    if (seen.defined()) weights = where(seen, weights, 0);
+  }
+  // -infinity where no key is seen.
+  Tensor lse() const {
+    const Tensor found = logsumexp(scores, {.axes = -1});
+    return where(found <= -1e29, -std::numeric_limits<double>::infinity(), found);
+  }
+};
+
+Tensors reference(const Forward& op, const Tensors& in) {
+  const Plain plain(op, in[0], in[1], in.size() == 4 ? in[3] : Tensor());
+  return {matmul(plain.weights, in[2]), plain.lse()};
+}
+
+// Finds o and lse anew, so that derivatives by q, k and v are complete without those by o and lse.
+Tensors reference(const Backward& op, const Tensors& in) {
+  const Tensor weights = Plain(op, in[0], in[1], in.size() == 7 ? in[6] : Tensor()).weights, &d_o = in[5];
+  const Tensor dweights = matmul(d_o, in[2], {.transpose_b = true});
+  const Tensor dscores = weights * (dweights - reduce_sum(dweights * weights, {.axes = -1, .keepdims = true})) * op.scale;
+  return {matmul(dscores, in[1]), matmul(dscores, in[0], {.transpose_a = true}), matmul(weights, d_o, {.transpose_a = true})};
+}
+
+// The mask, input 3, is kept where there is one.
+Keeps keeps(const Forward&, Needs) { return {.inputs = {0, 1, 2, 3}, .outputs = {0, 1}}; }
+
+Gradients gradient(const Forward& op, const Kept& kept, const Tensors& dy, Needs) {
+  const bool masked = kept.inputs() == 4;
+  const auto [q, k, v] = attention_backward(kept.input(0), kept.input(1), kept.input(2), kept.output(0), kept.output(1), dy[0],
+                                            {.causal = op.causal, .mask = masked ? kept.input(3) : Tensor(), .scale = op.scale});
+  return masked ? Gradients{q, k, v, Gradient()} : Gradients{q, k, v};
+}
+
+Scores resolve(const Attention& options, const Tensor& q) {
+  const double size = q.rank() == 0 ? 1 : static_cast<double>(q.shape().last());
+  return {options.causal, options.scale.value_or(1 / std::sqrt(size))};
+}
+
+// The op on these inputs and, if there is one, the mask.
+Tensors apply_masked(const OpInfo& info, const void* op, Tensors in, const Tensor& mask) {
+  if (mask.defined()) in.push_back(mask);
+  return apply(info, op, std::span<const Tensor>(in.data(), in.size()));
+}
+
+}  // namespace
+
+TW_DEFINE_OP(attention, Forward)
+TW_DEFINE_OP(attention_backward, Backward)
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
+  const DType dtype = promote("attention", promote("attention", q.dtype(), k.dtype()), v.dtype()), inside = wide(dtype);
+  const Forward op{resolve(options, q)};
+  return cast(apply_masked(attention_info(), &op, {cast(q, inside), cast(k, inside), cast(v, inside)}, options.mask)[0], dtype);
+}
+
+AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
+                                      const Tensor& d_o, const Attention& options) {
+  const Backward op{resolve(options, q)};
+  const Tensors out = apply_masked(attention_backward_info(), &op, {q, k, v, o, lse, d_o}, options.mask);
+  return {out[0], out[1], out[2]};
+}
+
+}  // namespace thalweg
