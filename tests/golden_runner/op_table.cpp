@@ -105,7 +105,7 @@ Paddings paddings_of(const A& a) {
 StridedSlice strided_slice_of(const A& a) {
   return {.begin = a.integers("begin"),
           .end = a.integers("end"),
-          .strides = a.integers("strides"),
+          .strides = a.integers("strides", {{}}),
           .begin_mask = a.integer("begin_mask", 0),
           .end_mask = a.integer("end_mask", 0),
           .ellipsis_mask = a.integer("ellipsis_mask", 0),
@@ -262,8 +262,8 @@ const std::map<std::string, Program> table = {
        return conv2d(x[0], x[1],
                      {.strides = a.integers("strides"),
                       .padding = padding_of(a),
-                      .dilations = a.integers("dilations"),
-                      .groups = a.integer("groups")});
+                      .dilations = a.integers("dilations", {{1, 1}}),
+                      .groups = a.integer("groups", 1)});
      }},
     {"depthwise_conv2d",
      [](const A& a, const X& x) {
@@ -297,7 +297,7 @@ const std::map<std::string, Program> table = {
      }},
     {"attention",
      [](const A& a, const X& x) {
-       Attention options{.causal = a.flag("causal")};
+       Attention options{.causal = a.flag("causal", false)};
        if (x.size() > 3) options.mask = x[3];
        if (a.has("scale")) options.scale = a.number("scale");
        return attention(x[0], x[1], x[2], options);

@@ -79,8 +79,8 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   }
 }
 
-// Scores: the products of kRows rows with one slab of columns, times the scale. The order of the factors does not matter
-// to a bit, so that forward (keys as rows) and backward (queries as rows) find the same scores; with large ones
+// Scores: the products of kRows rows with one slab of columns, times the scale. The order of the factors does not
+// matter to a bit, so that forward (keys as rows) and backward (queries as rows) find the same scores; with large ones
 // exp(score - lse) would magnify any difference.
 template <class T>
 HWY_INLINE void score_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
