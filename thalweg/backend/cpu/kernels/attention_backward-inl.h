@@ -48,8 +48,8 @@ class KeyBlocks {
     for (key_ = first * kKeyBlock; key_ < shape_.keys; key_ += step * kKeyBlock) {
       keys_ = std::min(kKeyBlock, shape_.keys - key_);
       const T* k = k_ + key_ * shape_.depth;
-      pack_transposed(k, keys_, shape_.depth, scale_ * T(1.4426950408889634), scratch_ + at_.keys);
-      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, T(1), scratch_ + at_.values);
+      pack_transposed(k, keys_, shape_.depth, scratch_ + at_.keys);
+      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.values);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, kKeyBlock * row_, T(0));
       std::fill_n(scratch_ + at_.dv, kKeyBlock * value_row_, T(0));
@@ -98,14 +98,15 @@ class KeyBlocks {
   void score(std::int64_t slab, std::int64_t r) {
     T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     ScoreTile<T> tile;
-    multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
+    score_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth,
+                  scale_);
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
       const V lse = hn::Set(S::d, row_lse(r + i));
       HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = exp2_nonpositive(S::d, hn::Sub(tile[i][v], lse));
+      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = exp_nonpositive(S::d, hn::Sub(tile[i][v], lse));
     }
     store_tile<T>(tile, p);
     multiply_rows<T>(tile, d_o_, query_ + r, shape_.queries, shape_.value_depth,
@@ -123,9 +124,9 @@ class KeyBlocks {
     store_tile<T>(tile, ds);
   }
 
-  // In units of log2. A query that saw nothing gets +infinity: p = 2^(score - infinity) = 0.
+  // A query that saw nothing gets +infinity: p = exp(score - infinity) = 0.
   HWY_INLINE T row_lse(std::int64_t r) const {
-    const T lse = lse_[std::min(query_ + r, shape_.queries - 1)] * T(1.4426950408889634);
+    const T lse = lse_[std::min(query_ + r, shape_.queries - 1)];
     return lse == kMinusInfinity<T> ? -lse : lse;
   }
 

@@ -1,7 +1,7 @@
 // One block of queries against all keys. Included once per target.
 //
 // Scores are held transposed, [key][query], vectors running over queries: the softmax then needs no sum across lanes,
-// and keys are read as they lie, one broadcast number at a time. Scores are in units of log2: p = 2^(score - max).
+// and keys are read as they lie, one broadcast number at a time. p = exp(score - max).
 #if defined(THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #undef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
@@ -27,6 +27,7 @@ class QueryBlock {
   QueryBlock(const Attention<T>& a, std::int64_t head, std::int64_t first, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
+        scale_(a.scale),
         first_(first),
         count_(std::min(kQueryBlock, shape_.queries - first)),
         k_(a.k + head * shape_.keys * shape_.depth),
@@ -39,7 +40,7 @@ class QueryBlock {
     values_ = scratch + at.values, maximum_ = scratch + at.statistics;
     sum_ = maximum_ + kQueryBlock, shrink_ = sum_ + kQueryBlock;
     const T* q = a.q + (head * shape_.queries + first) * shape_.depth;
-    pack_transposed(q, count_, shape_.depth, a.scale * T(1.4426950408889634), queries_);
+    pack_transposed(q, count_, shape_.depth, queries_);
   }
 
   void run() {
@@ -76,7 +77,7 @@ class QueryBlock {
     for (int v = 0; v < S::kVectors; ++v) top[v] = hn::LoadU(S::d, maximum_ + slab + v * S::kWidth);
     for (std::int64_t r = 0; r < count; r += S::kRows) {
       ScoreTile<T> tile;
-      multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
+      score_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries, scale_);
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
       HWY_UNROLL(8)
@@ -102,11 +103,11 @@ class QueryBlock {
       }
   }
 
-  // New maximum of the queries from `at` on; shrink = 2^(old - new) is what earlier sums are to be multiplied by.
+  // New maximum of the queries from `at` on; shrink = exp(old - new) is what earlier sums are to be multiplied by.
   HWY_INLINE void raise_maximum(std::int64_t at, V top) {
     const V old = hn::LoadU(S::d, maximum_ + at);
     hn::StoreU(top, S::d, maximum_ + at);
-    const V shrink = exp2_nonpositive(S::d, hn::Sub(old, finite_maximum(top)));
+    const V shrink = exp_nonpositive(S::d, hn::Sub(old, finite_maximum(top)));
     hn::StoreU(shrink, S::d, shrink_ + at);
     hn::StoreU(hn::Mul(shrink, hn::LoadU(S::d, sum_ + at)), S::d, sum_ + at);
   }
@@ -116,7 +117,7 @@ class QueryBlock {
     return hn::IfThenElse(hn::Eq(top, hn::Set(S::d, kMinusInfinity<T>)), hn::Zero(S::d), top);
   }
 
-  // scores -> p = 2^(score - maximum), added up in sum.
+  // scores -> p = exp(score - maximum), added up in sum.
   void exponentiate(std::int64_t slab, std::int64_t count) {
     V top[S::kVectors], sum[S::kVectors];
     for (int v = 0; v < S::kVectors; ++v) {
@@ -128,7 +129,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; ++r, score += S::kSlab) {
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V p = exp2_nonpositive(S::d, hn::Sub(hn::LoadU(S::d, score + v * S::kWidth), top[v]));
+        const V p = exp_nonpositive(S::d, hn::Sub(hn::LoadU(S::d, score + v * S::kWidth), top[v]));
         sum[v] = hn::Add(sum[v], p);
         hn::StoreU(p, S::d, score + v * S::kWidth);
       }
@@ -163,12 +164,13 @@ class QueryBlock {
       const T* row = output_ + r * row_;
       const Lanes<T> factor(T(1) / sum_[r]);
       for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * factor, o); });
-      lse_[r] = (maximum_[r] + std::log2(sum_[r])) * T(0.69314718055994530942);
+      lse_[r] = maximum_[r] + std::log(sum_[r]);
     }
   }
 
   const AttentionShape& shape_;
   HeadMask mask_;
+  T scale_;
   std::int64_t first_, count_;
   const T *k_, *v_;
   T *o_, *lse_;

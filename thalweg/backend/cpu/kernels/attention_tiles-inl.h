@@ -79,6 +79,24 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   }
 }
 
+// Scores: the products of kRows rows with one slab of columns, times the scale. The order of the factors does not
+// matter to a bit, so that forward (keys as rows) and backward (queries as rows) find the same scores; with large ones
+// exp(score - lse) would magnify any difference.
+template <class T>
+HWY_INLINE void score_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
+                           const T* HWY_RESTRICT b, T scale) {
+  using S = TileShape<T>;
+  multiply_rows<T>(tile, a, row, count, depth, b);
+  const VecOf<T> factor = hn::Set(S::d, scale);
+  THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Mul(tile[r][v], factor);
+}
+
+// exp(x) for x <= 0. Differences of scores come first, the change of base after: what cancels then cancels exactly.
+template <class D>
+HWY_INLINE hn::Vec<D> exp_nonpositive(D d, hn::Vec<D> x) {
+  return exp2_nonpositive(d, hn::Mul(x, hn::Set(d, static_cast<hn::TFromD<D>>(1.4426950408889634))));
+}
+
 // tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
 template <int kRowStep, int kStep, int kVectors, class T>
 HWY_INLINE void accumulate(VecOf<T> (&tile)[TileShape<T>::kOutRows][kVectors], const T* HWY_RESTRICT a,
@@ -120,15 +138,14 @@ HWY_INLINE void update_rows(T* c, std::int64_t ldc, std::int64_t columns, Add ad
 }
 #undef THALWEG_TILE
 
-// out[c][r] = in[r][c] * factor for r < 4, c < 4
+// out[c][r] = in[r][c] for r < 4, c < 4
 template <class T>
-HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T factor, T* out, std::int64_t out_ld) {
+HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T* out, std::int64_t out_ld) {
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 4) {
     const hn::Full128<T> d;
-    const auto f = hn::Set(d, factor);
-    const auto r0 = hn::Mul(f, hn::LoadU(d, in)), r1 = hn::Mul(f, hn::LoadU(d, in + ld));
-    const auto r2 = hn::Mul(f, hn::LoadU(d, in + 2 * ld)), r3 = hn::Mul(f, hn::LoadU(d, in + 3 * ld));
+    const auto r0 = hn::LoadU(d, in), r1 = hn::LoadU(d, in + ld);
+    const auto r2 = hn::LoadU(d, in + 2 * ld), r3 = hn::LoadU(d, in + 3 * ld);
     const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
     const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
     hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
@@ -139,12 +156,12 @@ HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T factor, T* out, st
   }
 #endif
   for (int c = 0; c < 4; ++c)
-    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c] * factor;
+    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c];
 }
 
-// x [rows, width] * factor -> out [slabs][width][slab]; missing rows of the last slab become 0.
+// x [rows, width] -> out [slabs][width][slab]; missing rows of the last slab become 0.
 template <class T>
-void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor, T* out) {
+void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T* out) {
   constexpr std::int64_t kSlab = TileShape<T>::kSlab;
   const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
   for (std::int64_t row = 0; row < padded_rows; row += 4) {
@@ -152,10 +169,10 @@ void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor
     std::int64_t column = 0;
     if (row + 4 <= rows)
       for (; column + 4 <= width; column += 4)
-        transpose_4x4(x + row * width + column, width, factor, to + column * kSlab, kSlab);
+        transpose_4x4(x + row * width + column, width, to + column * kSlab, kSlab);
     for (; column < width; ++column)
       for (std::int64_t r = 0; r < 4; ++r)
-        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] * factor : T(0);
+        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] : T(0);
   }
 }
 
