@@ -3,6 +3,7 @@
 #include "tests/support/sample.h"
 #include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
@@ -28,11 +29,13 @@ struct Case {
   Attention options(const Tensor& seen) const { return {.causal = causal, .mask = seen, .scale = scale}; }
 };
 
-Tensor log_sums(const Case& c, In in, const Tensor& mask) {
+Tensor statistics(const Case& c, In in, const Tensor& mask) {
   Tensor scores = matmul(in[0], in[1], {.transpose_b = true}) * c.scale.value_or(1 / std::sqrt(static_cast<double>(c.q.last())));
   if (mask.defined()) scores = where(mask, scores, -INFINITY);
   if (c.causal) scores = where(expand_dims(arange(c.q[2]), 1) >= arange(c.k[2]), scores, -INFINITY);
-  return logsumexp(scores, {.axes = -1});
+  const Tensor top = reduce_max(scores, {.axes = -1, .keepdims = true}), hidden = top == -INFINITY;
+  const Tensor total = reduce_sum(exp(scores - where(hidden, 0, top)), {.axes = -1, .keepdims = true});
+  return where(hidden, 0, concat({top * 1.4426950408889634, total}, -1));
 }
 
 void add_samples(std::vector<Sample>& list, const Case& c) {
@@ -48,7 +51,7 @@ void add_samples(std::vector<Sample>& list, const Case& c) {
   backward.call = [c](In in) {
     const Tensor mask = in.size() == 5 ? in[4] : Tensor();
     const Tensor o = attention(in[0], in[1], in[2], c.options(mask));
-    const auto g = attention_backward(in[0], in[1], in[2], o, log_sums(c, in, mask), in[3], c.options(mask));
+    const auto g = attention_backward(in[0], in[1], in[2], o, statistics(c, in, mask), in[3], c.options(mask));
     return std::vector{g.q, g.k, g.v};
   };
   list.push_back(backward);
