@@ -154,7 +154,8 @@ TYPED_TEST(AttentionKernelTest, large_scores_do_not_overflow) {
   });
 }
 
-// With a single key p is 1 whatever the score, so dv is d_o to the last bit: the gradient finds the score of the result.
+// With a single key p is 1 whatever the score, so dv is d_o to the last bit: the gradient finds the score of the
+// result.
 TYPED_TEST(AttentionKernelTest, gradient_finds_the_same_scores) {
   for_each_target([] {
     AttentionCase<TypeParam> c({1, 1, 1, 1, 33, 8});

@@ -17,8 +17,6 @@ namespace {
 
 using In = const std::vector<Tensor>&;
 
-Tensor zeros_of(const Shape& shape) { return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape); }
-
 struct Case {
   std::string label;
   Shape q, k, v;
@@ -30,7 +28,8 @@ struct Case {
 };
 
 Tensor statistics(const Case& c, In in, const Tensor& mask) {
-  Tensor scores = matmul(in[0], in[1], {.transpose_b = true}) * c.scale.value_or(1 / std::sqrt(static_cast<double>(c.q.last())));
+  Tensor scores =
+      matmul(in[0], in[1], {.transpose_b = true}) * c.scale.value_or(1 / std::sqrt(static_cast<double>(c.q.last())));
   if (mask.defined()) scores = where(mask, scores, -INFINITY);
   if (c.causal) scores = where(expand_dims(arange(c.q[2]), 1) >= arange(c.k[2]), scores, -INFINITY);
   const Tensor top = reduce_max(scores, {.axes = -1, .keepdims = true}), hidden = top == -INFINITY;
@@ -40,13 +39,25 @@ Tensor statistics(const Case& c, In in, const Tensor& mask) {
 
 void add_samples(std::vector<Sample>& list, const Case& c) {
   const bool all_seen = c.mask.empty() && !c.causal;  // a hidden NaN may still spread
-  Sample forward{.op = "attention", .label = c.label, .inputs = {{c.q}, {c.k}, {c.v}}, .call = {}, .tolerance = 2, .nonfinite = all_seen};
+  Sample forward{.op = "attention",
+                 .label = c.label,
+                 .inputs = {{c.q}, {c.k}, {c.v}},
+                 .call = {},
+                 .tolerance = 2,
+                 .nonfinite = all_seen};
   forward.inputs.insert(forward.inputs.end(), c.mask.begin(), c.mask.end());
-  forward.call = [c](In in) { return std::vector{attention(in[0], in[1], in[2], c.options(in.size() == 4 ? in[3] : Tensor()))}; };
+  forward.call = [c](In in) {
+    return std::vector{attention(in[0], in[1], in[2], c.options(in.size() == 4 ? in[3] : Tensor()))};
+  };
   list.push_back(forward);
   const Shape d_o = c.q.with(3, c.v.last());
-  Sample backward{.op = "attention_backward", .label = c.label, .inputs = {{c.q}, {c.k}, {c.v}, {d_o}}, .call = {}, .dtypes = {f32, f64},
-                  .tolerance = 8, .nonfinite = false};
+  Sample backward{.op = "attention_backward",
+                  .label = c.label,
+                  .inputs = {{c.q}, {c.k}, {c.v}, {d_o}},
+                  .call = {},
+                  .dtypes = {f32, f64},
+                  .tolerance = 8,
+                  .nonfinite = false};
   backward.inputs.insert(backward.inputs.end(), c.mask.begin(), c.mask.end());
   backward.call = [c](In in) {
     const Tensor mask = in.size() == 5 ? in[4] : Tensor();
@@ -61,16 +72,40 @@ Input mask(Shape shape) { return {.shape = shape, .domain = Domain::boolean}; }
 
 std::vector<Mistake> mistakes() {
   const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words) {
-    return Mistake{.op = "attention", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
+    return Mistake{
+        .op = "attention", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
-  const Tensor q = zeros_of({2, 3, 4, 5});
+  const Tensor q = zeros({2, 3, 4, 5});
   return {
-      wrong("rank", [=] { attention(zeros_of({4, 5}), q, q); }, {"[attention]", "q of rank 4", "[4, 5]"}),
-      wrong("size of keys", [=] { attention(q, zeros_of({2, 3, 4, 6}), q); }, {"[attention]", "keys of size 5", "[2, 3, 4, 6]"}),
-      wrong("heads", [=] { attention(q, zeros_of({2, 1, 4, 5}), q); }, {"[attention]", "3 heads", "[2, 1, 4, 5]", "repeat"}),
-      wrong("number of values", [=] { attention(q, q, zeros_of({2, 3, 7, 5})); }, {"[attention]", "4 values", "[2, 3, 7, 5]"}),
-      wrong("mask of numbers", [=] { attention(q, q, q, {.mask = zeros_of({4, 4})}); }, {"[attention]", "boolean mask", "f32"}),
-      wrong("shape of the mask", [=] { attention(q, q, q, {.mask = Tensor::from(std::vector<bool>(12), {3, 4})}); },
+      wrong("rank",
+            [=] {
+              attention(zeros({4, 5}), q, q);
+            },
+            {"[attention]", "q of rank 4", "[4, 5]"}),
+      wrong("size of keys",
+            [=] {
+              attention(q, zeros({2, 3, 4, 6}), q);
+            },
+            {"[attention]", "keys of size 5", "[2, 3, 4, 6]"}),
+      wrong("heads",
+            [=] {
+              attention(q, zeros({2, 1, 4, 5}), q);
+            },
+            {"[attention]", "3 heads", "[2, 1, 4, 5]", "repeat"}),
+      wrong("number of values",
+            [=] {
+              attention(q, q, zeros({2, 3, 7, 5}));
+            },
+            {"[attention]", "4 values", "[2, 3, 7, 5]"}),
+      wrong("mask of numbers",
+            [=] {
+              attention(q, q, q, {.mask = zeros({4, 4})});
+            },
+            {"[attention]", "boolean mask", "f32"}),
+      wrong("shape of the mask",
+            [=] {
+              attention(q, q, q, {.mask = Tensor::from(std::vector<bool>(12), {3, 4})});
+            },
             {"[attention]", "[2, 3, 4, 4]", "got [3, 4]"}),
   };
 }
