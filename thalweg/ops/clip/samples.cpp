@@ -3,7 +3,6 @@
 
 #include "tests/support/sample.h"
 #include "thalweg/ops/clip/clip.h"
-#include "thalweg/ops/clip/combine_rows.h"
 
 using namespace thalweg;
 using namespace thalweg::testing;
@@ -25,22 +24,18 @@ Values scaled(std::span<const double> x, double scale) {
   return y;
 }
 
-Call rows(bool sum) {  // places over five rows of three
-  return [sum](In in) {
-    const auto x = in[0].data<double>();
-    const auto places = in[1].data<std::int64_t>();
-    Values y(static_cast<std::size_t>(sum ? 5 : 7) * 3);
-    for (std::size_t i = 0; i < places.size(); ++i)
-      for (std::size_t c = 0; c < 3; ++c) {
-        const std::size_t here = i * 3 + c, there = static_cast<std::size_t>(places[i]) * 3 + c;
-        y[sum ? there : here] += x[sum ? here : there];
-      }
-    return std::vector{Tensor::from(y, {sum ? 5 : 7, 3})};
-  };
+// Rows of three added up in the five rows that the places name.
+Values summed(In in) {
+  const auto x = in[0].data<double>();
+  const auto places = in[1].data<std::int64_t>();
+  Values y(15);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    for (std::size_t c = 0; c < 3; ++c) y[static_cast<std::size_t>(places[i]) * 3 + c] += x[i * 3 + c];
+  return y;
 }
 
 Sample by_norm(const char* label, double c) {
-  return {.op = "sum_rows", .label = label, .inputs = {{{3, 4}}},
+  return {.op = "unsorted_segment_sum", .label = label, .inputs = {{{3, 4}}},
           .call = [c](In in) { return std::vector{clip_by_norm(in[0], c)}; },
           .oracle = [c](In in) {
             const auto x = in[0].data<double>();
@@ -49,7 +44,7 @@ Sample by_norm(const char* label, double c) {
 }
 
 Sample by_global_norm(const char* label, double c) {
-  return {.op = "sum_rows", .label = label, .inputs = {{{3, 4}}, {{5}}},
+  return {.op = "unsorted_segment_sum", .label = label, .inputs = {{{3, 4}}, {{5}}},
           .call = [c](In in) {
             const auto [list, norm] = clip_by_global_norm({in[0], Gradient(), in[1]}, c);
             return std::vector{list[0].dense(), list[2].dense(), norm};
@@ -68,25 +63,21 @@ TW_SAMPLES {
   const Input places{.shape = {7}, .domain = Domain::index, .limit = 5};
   Samples all;
   all.samples = {
-      {.op = "sum_rows", .label = "repeated rows", .inputs = {{{7, 3}, Domain::integers}, places},
-       .call = [](In in) { return std::vector{sum_rows(in[0], in[1], 5)}; }, .oracle = rows(true), .exact = true},
-      {.op = "take_rows", .label = "repeated rows", .inputs = {{{5, 3}}, places},
-       .call = [](In in) { return std::vector{take_rows(in[0], in[1])}; }, .oracle = rows(false), .exact = true},
       by_norm("clip_by_norm above", 0.5),
       by_norm("clip_by_norm below", 100),
       by_global_norm("clip_by_global_norm above", 0.5),
       by_global_norm("clip_by_global_norm below", 100),
-      {.op = "sum_rows", .label = "norm of repeated rows", .inputs = {{{7, 3}}, places},
+      {.op = "unsorted_segment_sum", .label = "norm of repeated rows", .inputs = {{{7, 3}}, places},
        .call = [](In in) { return std::vector{global_norm({Gradient(in[0], in[1], {5, 3})})}; },
-       .oracle = [](In in) { return std::vector{Tensor::from(Values{norm_of(rows(true)(in)[0].data<double>())}, {})}; },
+       .oracle = [](In in) { return std::vector{Tensor::from(Values{norm_of(summed(in))}, {})}; },
        .dtypes = {f32, f64}, .nonfinite = false},
   };
   const auto floats = [] { return Tensor::from(std::vector<float>(2), {2}); };
   all.mistakes = {
-      {"sum_rows", "bound of 0", [floats] { clip_by_norm(floats(), 0); }, ErrorCode::invalid_argument, {"[clip_by_norm]", "above 0"}},
-      {"sum_rows", "global bound below 0", [floats] { clip_by_global_norm({floats()}, -1); },
+      {"unsorted_segment_sum", "bound of 0", [floats] { clip_by_norm(floats(), 0); }, ErrorCode::invalid_argument, {"[clip_by_norm]", "above 0"}},
+      {"unsorted_segment_sum", "global bound below 0", [floats] { clip_by_global_norm({floats()}, -1); },
        ErrorCode::invalid_argument, {"[clip_by_global_norm]", "above 0", "-1"}},
-      {"sum_rows", "integers", [] { global_norm({Tensor::from(std::vector<int>(2), {2})}); },
+      {"unsorted_segment_sum", "integers", [] { global_norm({Tensor::from(std::vector<int>(2), {2})}); },
        ErrorCode::invalid_argument, {"[global_norm]", "float", "i32"}},
   };
   return all;
