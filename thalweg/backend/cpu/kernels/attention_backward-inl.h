@@ -98,13 +98,8 @@ class KeyBlocks {
   void score(std::int64_t slab, std::int64_t r) {
     T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     ScoreTile<T> tile;
-<<<<<<< HEAD
-    score_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth,
-                  scale_);
-=======
     multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
     scale_tile<T>(tile, scale_ * kLog2E<T>);
->>>>>>> nn
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
     HWY_UNROLL(8)
@@ -112,12 +107,8 @@ class KeyBlocks {
       const T* row = statistics_ + 2 * std::min(query_ + r + i, shape_.queries - 1);
       const V top = hn::Set(S::d, row[0]), share = hn::Set(S::d, row[1] == 0 ? T(0) : T(1) / row[1]);
       HWY_UNROLL(8)
-<<<<<<< HEAD
-      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = exp_nonpositive(S::d, hn::Sub(tile[i][v], lse));
-=======
       for (int v = 0; v < S::kVectors; ++v)
         tile[i][v] = hn::Mul(share, exp2_nonpositive(S::d, hn::Sub(tile[i][v], top)));
->>>>>>> nn
     }
     store_tile<T>(tile, p);
     multiply_rows<T>(tile, d_o_, query_ + r, shape_.queries, shape_.value_depth,
@@ -135,15 +126,6 @@ class KeyBlocks {
     store_tile<T>(tile, ds);
   }
 
-<<<<<<< HEAD
-  // A query that saw nothing gets +infinity: p = exp(score - infinity) = 0.
-  HWY_INLINE T row_lse(std::int64_t r) const {
-    const T lse = lse_[std::min(query_ + r, shape_.queries - 1)];
-    return lse == kMinusInfinity<T> ? -lse : lse;
-  }
-
-=======
->>>>>>> nn
   static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {
     const V hidden = hn::Set(S::d, kMinusInfinity<T>);
     for (int r = 0; r < S::kRows; ++r)

@@ -1,11 +1,7 @@
 // One block of queries against all keys. Included once per target.
 //
 // Scores are held transposed, [key][query], vectors running over queries: the softmax then needs no sum across lanes,
-<<<<<<< HEAD
-// and keys are read as they lie, one broadcast number at a time. p = exp(score - max).
-=======
 // and keys are read as they lie, one broadcast number at a time.
->>>>>>> nn
 #if defined(THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #undef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
@@ -29,11 +25,7 @@ class QueryBlock {
   QueryBlock(const Attention<T>& a, std::int64_t head, std::int64_t first, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
-<<<<<<< HEAD
-        scale_(a.scale),
-=======
         factor_(a.scale * kLog2E<T>),
->>>>>>> nn
         first_(first),
         count_(std::min(kQueryBlock, shape_.queries - first)),
         k_(a.k + head * shape_.keys * shape_.depth),
@@ -83,12 +75,8 @@ class QueryBlock {
     for (int v = 0; v < S::kVectors; ++v) top[v] = hn::LoadU(S::d, maximum_ + slab + v * S::kWidth);
     for (std::int64_t r = 0; r < count; r += S::kRows) {
       ScoreTile<T> tile;
-<<<<<<< HEAD
-      score_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries, scale_);
-=======
       multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
       scale_tile<T>(tile, factor_);
->>>>>>> nn
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
       HWY_UNROLL(8)
@@ -114,11 +102,11 @@ class QueryBlock {
       }
   }
 
-  // New maximum of the queries from `at` on; shrink = exp(old - new) is what earlier sums are to be multiplied by.
+  // New maximum of the queries from `at` on; shrink = 2^(old - new) is what earlier sums are to be multiplied by.
   HWY_INLINE void raise_maximum(std::int64_t at, V top) {
     const V old = hn::LoadU(S::d, maximum_ + at);
     hn::StoreU(top, S::d, maximum_ + at);
-    const V shrink = exp_nonpositive(S::d, hn::Sub(old, finite_maximum(top)));
+    const V shrink = exp2_nonpositive(S::d, hn::Sub(old, finite_maximum(top)));
     hn::StoreU(shrink, S::d, shrink_ + at);
     hn::StoreU(hn::Mul(shrink, hn::LoadU(S::d, sum_ + at)), S::d, sum_ + at);
   }
@@ -128,7 +116,7 @@ class QueryBlock {
     return hn::IfThenElse(hn::Eq(top, hn::Set(S::d, kMinusInfinity<T>)), hn::Zero(S::d), top);
   }
 
-  // scores -> p = exp(score - maximum), added up in sum.
+  // scores -> p = 2^(score - maximum), added up in sum.
   void exponentiate(std::int64_t slab, std::int64_t count) {
     V top[S::kVectors], sum[S::kVectors];
     for (int v = 0; v < S::kVectors; ++v) {
@@ -140,7 +128,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; ++r, score += S::kSlab) {
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V p = exp_nonpositive(S::d, hn::Sub(hn::LoadU(S::d, score + v * S::kWidth), top[v]));
+        const V p = exp2_nonpositive(S::d, hn::Sub(hn::LoadU(S::d, score + v * S::kWidth), top[v]));
         sum[v] = hn::Add(sum[v], p);
         hn::StoreU(p, S::d, score + v * S::kWidth);
       }
@@ -176,20 +164,12 @@ class QueryBlock {
       const T* row = output_ + r * row_;
       const Lanes<T> factor(T(1) / sum_[r]);
       for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * factor, o); });
-<<<<<<< HEAD
-      lse_[r] = maximum_[r] + std::log(sum_[r]);
-=======
->>>>>>> nn
     }
   }
 
   const AttentionShape& shape_;
   HeadMask mask_;
-<<<<<<< HEAD
-  T scale_;
-=======
   T factor_;
->>>>>>> nn
   std::int64_t first_, count_;
   const T *k_, *v_;
   T *o_, *statistics_;

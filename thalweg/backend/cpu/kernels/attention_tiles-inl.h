@@ -82,30 +82,11 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   }
 }
 
-<<<<<<< HEAD
-// Scores: the products of kRows rows with one slab of columns, times the scale. The order of the factors does not
-// matter to a bit, so that forward (keys as rows) and backward (queries as rows) find the same scores; with large ones
-// exp(score - lse) would magnify any difference.
-template <class T>
-HWY_INLINE void score_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
-                           const T* HWY_RESTRICT b, T scale) {
-  using S = TileShape<T>;
-  multiply_rows<T>(tile, a, row, count, depth, b);
-  const VecOf<T> factor = hn::Set(S::d, scale);
-  THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Mul(tile[r][v], factor);
-}
-
-// exp(x) for x <= 0. Differences of scores come first, the change of base after: what cancels then cancels exactly.
-template <class D>
-HWY_INLINE hn::Vec<D> exp_nonpositive(D d, hn::Vec<D> x) {
-  return exp2_nonpositive(d, hn::Mul(x, hn::Set(d, static_cast<hn::TFromD<D>>(1.4426950408889634))));
-=======
 // Scores are multiplied after the sum, by both passes: the gradient then finds the same bits as the result did.
 template <class T>
 HWY_INLINE void scale_tile(ScoreTile<T>& tile, T factor) {
   using S = TileShape<T>;
   THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Mul(tile[r][v], hn::Set(S::d, factor));
->>>>>>> nn
 }
 
 // tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
