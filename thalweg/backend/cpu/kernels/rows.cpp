@@ -20,27 +20,35 @@ using Accumulator = std::conditional_t<std::is_same_v<T, double>, double,
 
 struct Add {
   template <class T>
-  static T combine(T a, T b) { return a + b; }
+  static T combine(T a, T b) {
+    return a + b;
+  }
 };
 
 struct Max {
   template <class T>
   static T combine(T a, T b) {
-    if constexpr (std::is_same_v<T, std::uint64_t>) return static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) ? b : a;
-    else return b > a || std::isnan(b) ? b : a;
+    if constexpr (std::is_same_v<T, std::uint64_t>)
+      return static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) ? b : a;
+    else
+      return b > a || std::isnan(b) ? b : a;
   }
 };
 
 template <class T>
 Accumulator<T> load(T value) {
-  if constexpr (std::is_integral_v<T>) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
-  else return static_cast<Accumulator<T>>(value);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  else
+    return static_cast<Accumulator<T>>(value);
 }
 
 template <class T>
 T store(Accumulator<T> value) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(value);
-  else return convert<T>(value);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(value);
+  else
+    return convert<T>(value);
 }
 
 // Narrow rows in full precision gain nothing from an order by row.
@@ -131,8 +139,10 @@ void update_rows(const RowUpdate& update, std::span<std::byte> scratch) {
   }
   with_type(update.dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, bool>) {
-      if (by_positions) update_by_positions<Combine, T>(update);
-      else update_by_rows<Combine, T>(update, order);
+      if (by_positions)
+        update_by_positions<Combine, T>(update);
+      else
+        update_by_rows<Combine, T>(update, order);
     }
   });
 }
