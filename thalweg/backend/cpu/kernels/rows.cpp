@@ -79,7 +79,7 @@ std::span<const Position> order_by_id(const std::int64_t* ids, std::int64_t coun
   return {order, static_cast<std::size_t>(kept)};
 }
 
-// Combines the value rows of one table row, `columns` at a time in registers or the nearest cache.
+// Combines the value rows of one table row, `columns` at a time in registers.
 template <class Combine, int columns, class T>
 void update_columns(T* row, const T* values, std::span<const Position> positions, std::int64_t width) {
   Accumulator<T> sum[columns];
@@ -94,7 +94,6 @@ void update_columns(T* row, const T* values, std::span<const Position> positions
 template <class Combine, class T>
 void update_row(T* row, const T* values, std::span<const Position> positions, std::int64_t width) {
   std::int64_t j = 0;
-  for (; j + 64 <= width; j += 64) update_columns<Combine, 64>(row + j, values + j, positions, width);
   for (; j + 8 <= width; j += 8) update_columns<Combine, 8>(row + j, values + j, positions, width);
   for (; j < width; ++j) update_columns<Combine, 1>(row + j, values + j, positions, width);
 }
