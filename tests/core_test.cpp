@@ -102,7 +102,7 @@ TEST(tensor, prints_shape_dtype_and_shortened_values) {
 TEST(memory, the_limit_names_request_use_and_owners_and_a_smaller_step_succeeds) {
   const Variable weights(zeros({1024, 1024}), {.name = "decoder/kernel"});  // 4 MiB
   const auto before = config::memory_info().in_use;
-  config::memory_limit("cpu", before + MiB(6));
+  config::memory_limit("cpu", before + MiB(7));
   const Tensor activations = exp(zeros({512, 1024}));  // 2 MiB stay, 2 MiB come and go
   const Error error = error_of([&] { exp(zeros({1024, 1024})); });
   EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);

@@ -271,7 +271,7 @@ TEST(tape, only_what_the_sources_need_is_computed) {
   const Tensor y = matmul(h, w);
   const auto before = executed_ops();
   tape.gradient(y, w);
-  EXPECT_LE(executed_ops() - before, 2);  // the seed is no op; one product, nothing of the ten layers
+  EXPECT_LT(executed_ops() - before, 6);  // one product and its views, nothing of the ten layers
 }
 
 }  // namespace
