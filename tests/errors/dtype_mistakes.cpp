@@ -5,6 +5,7 @@ namespace {
 
 using enum tw::ErrorCode;
 
+// clang-format off
 const std::vector<Mistake> dtypes{
     {"add_of_integers_and_booleans",
      [] { tw::tensor({1, 2}) + tw::tensor({true, false}); },
@@ -74,7 +75,8 @@ const std::vector<Mistake> dtypes{
      invalid_argument, "gather", {"expected indices of dtype i32, i64 or u8", "got f32", "tw::cast(x, tw::i64)"}},
     {"sparse_cross_entropy_with_probabilities_for_labels",
      [] { tw::sparse_softmax_cross_entropy(tw::zeros({2}), tw::zeros({2, 3})); },
-     invalid_argument, "sparse_softmax_cross_entropy", {"expected labels of i32 or i64", "got f32", "tw::softmax_cross_entropy"}},
+     invalid_argument, "sparse_softmax_cross_entropy",
+     {"expected labels of i32 or i64", "got f32", "tw::softmax_cross_entropy"}},
     {"data_of_another_type",
      [] { tw::zeros({2}).data<double>(); },
      invalid_argument, "data", {"expected the tensor's dtype f32", "got f64", "to_vector<T>()"}},
@@ -89,5 +91,6 @@ const std::vector<Mistake> dtypes{
      invalid_argument, "check_gradients", {"expected float inputs", "got i32", "capture integer inputs"}},
 };
 MISTAKES(dtypes, dtypes);
+// clang-format on
 
 }  // namespace

@@ -5,6 +5,7 @@ namespace {
 
 using enum tw::ErrorCode;
 
+// clang-format off
 const std::vector<Mistake> indices{
     {"gather_beyond_the_last_row",
      [] { tw::gather(tw::zeros({4, 2}), tw::tensor({{0, 1}, {4, 2}})); },
@@ -41,7 +42,8 @@ const std::vector<Mistake> indices{
      out_of_range, "tensor_scatter_nd_update", {"expected 0 to 4", "index -2"}},
     {"segment_sum_of_ids_that_do_not_ascend",
      [] { tw::segment_sum(tw::zeros({3, 2}), tw::tensor({0, 2, 1})); },
-     invalid_argument, "segment_sum", {"expected ids that ascend", "got 1 after 2 at position 2", "unsorted_segment_sum"}},
+     invalid_argument, "segment_sum",
+     {"expected ids that ascend", "got 1 after 2 at position 2", "unsorted_segment_sum"}},
     {"segment_mean_of_a_negative_id",
      [] { tw::segment_mean(tw::zeros({2, 2}), tw::tensor({-1, 0})); },
      out_of_range, "segment_mean", {"expected ids of 0 or more", "got -1 at position 0", "unsorted_segment_sum"}},
@@ -50,7 +52,8 @@ const std::vector<Mistake> indices{
      out_of_range, "unsorted_segment_sum", {"expected 0 to 2", "index 3 at position [1]"}},
     {"a_label_beyond_the_classes",
      [] { tw::sparse_softmax_cross_entropy(tw::tensor({0, 10, 3}), tw::zeros({3, 10})); },
-     out_of_range, "sparse_softmax_cross_entropy", {"expected 0 to 9 for 10 classes", "label 10 at [1]", "count the classes from 0"}},
+     out_of_range, "sparse_softmax_cross_entropy",
+     {"expected 0 to 9 for 10 classes", "label 10 at [1]", "count the classes from 0"}},
     {"boolean_mask_of_another_length",
      [] { tw::boolean_mask(tw::zeros({3, 2}), tw::tensor({true, false})); },
      invalid_argument, "boolean_mask", {"expected a mask that fits x [3, 2] at axis 0", "got [2]"}},
@@ -65,5 +68,6 @@ const std::vector<Mistake> indices{
      invalid_argument, "floordiv", {"expected divisors other than 0", "got 0", "no divisor is zero"}},
 };
 MISTAKES(indices, indices);
+// clang-format on
 
 }  // namespace

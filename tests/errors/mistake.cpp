@@ -16,7 +16,8 @@ tw::Error error_of(const std::function<void()>& program) {
 void expect_message(const tw::Error& error, const std::string& op, const std::vector<std::string>& words) {
   const std::string text = error.what();
   EXPECT_TRUE(text.starts_with("[" + op + "] ")) << text;
-  for (const auto& word : words) EXPECT_NE(text.find(word), std::string::npos) << "without \"" << word << "\": " << text;
+  for (const auto& word : words)
+    EXPECT_NE(text.find(word), std::string::npos) << "without \"" << word << "\": " << text;
   const auto last_line = text.rfind('\n');
   ASSERT_NE(last_line, std::string::npos) << text;
   EXPECT_TRUE(text.substr(last_line).starts_with("\n  hint: ") && text.size() > last_line + 15) << text;

@@ -11,10 +11,10 @@
 #include "thalweg/thalweg.h"
 
 struct Mistake {
-  std::string name;         // a sentence, as a test's name
-  void (*program)();        // the mistake
+  std::string name;   // a sentence, as a test's name
+  void (*program)();  // the mistake
   tw::ErrorCode code;
-  std::string op;           // what() begins with it in brackets
+  std::string op;                  // what() begins with it in brackets
   std::vector<std::string> words;  // what was expected, what was found, what helps
 };
 
@@ -33,6 +33,6 @@ void expect_that_training_works();
 class Mistakes : public testing::TestWithParam<Mistake> {};
 
 // theme: a prefix for the tests' names; table: a std::vector<Mistake>.
-#define MISTAKES(theme, table)                                \
+#define MISTAKES(theme, table)                                        \
   INSTANTIATE_TEST_SUITE_P(theme, Mistakes, testing::ValuesIn(table), \
                            [](const testing::TestParamInfo<Mistake>& info) { return info.param.name; })

@@ -5,6 +5,7 @@ namespace {
 
 using enum tw::ErrorCode;
 
+// clang-format off
 const std::vector<Mistake> shapes{
     {"matmul_of_inner_sizes_that_differ",
      [] { tw::matmul(tw::zeros({64, 128}), tw::zeros({256, 10})); },
@@ -26,7 +27,8 @@ const std::vector<Mistake> shapes{
      invalid_argument, "broadcast_to", {"expected a shape that [3] repeats to", "got [3, 2]", "last axis"}},
     {"concat_of_other_sizes_beside_the_axis",
      [] { tw::concat({tw::zeros({2, 3}), tw::zeros({2, 4})}, 0); },
-     invalid_argument, "concat", {"expected the sizes of tensor 0, [2, 3]", "got [2, 4] in tensor 1", "axis of concatenation alone"}},
+     invalid_argument, "concat",
+     {"expected the sizes of tensor 0, [2, 3]", "got [2, 4] in tensor 1", "axis of concatenation alone"}},
     {"concat_of_nothing",
      [] { tw::concat({}, 0); },
      invalid_argument, "concat", {"expected at least one tensor", "got an empty list"}},
@@ -56,13 +58,16 @@ const std::vector<Mistake> shapes{
      invalid_argument, "pad", {"expected 2 pairs for [2, 3]", "got 1", "{before, after}"}},
     {"conv2d_with_a_kernel_for_other_channels",
      [] { tw::conv2d(tw::zeros({1, 8, 8, 3}), tw::zeros({3, 3, 4, 16})); },
-     invalid_argument, "conv2d", {"expected a kernel for 3 input channels", "got 4 in [3, 3, 4, 16]", "last axis but one"}},
+     invalid_argument, "conv2d",
+     {"expected a kernel for 3 input channels", "got 4 in [3, 3, 4, 16]", "last axis but one"}},
     {"conv2d_with_groups_that_do_not_divide_the_channels",
      [] { tw::conv2d(tw::zeros({1, 8, 8, 6}), tw::zeros({3, 3, 2, 16}), {.groups = 3}); },
-     invalid_argument, "conv2d", {"expected groups that divide 6 input and 16 output channels", "got 3", "multiples of groups"}},
+     invalid_argument, "conv2d",
+     {"expected groups that divide 6 input and 16 output channels", "got 3", "multiples of groups"}},
     {"softmax_cross_entropy_with_class_numbers_for_labels",
      [] { tw::softmax_cross_entropy(tw::zeros({4}), tw::zeros({4, 10})); },
-     invalid_argument, "softmax_cross_entropy", {"expected labels of the shape of the logits [4, 10]", "got [4]", "tw::sparse_softmax_cross_entropy"}},
+     invalid_argument, "softmax_cross_entropy",
+     {"expected labels of the shape of the logits [4, 10]", "got [4]", "tw::sparse_softmax_cross_entropy"}},
     {"layer_norm_with_a_scale_of_another_size",
      [] { tw::layer_norm(tw::zeros({4, 8}), tw::ones({7}), tw::zeros({7})); },
      invalid_argument, "layer_norm", {"expected a scale that fits the end of x [4, 8]", "got [7]"}},
@@ -70,7 +75,10 @@ const std::vector<Mistake> shapes{
      [] { tw::attention(tw::zeros({1, 2, 5, 8}), tw::zeros({1, 2, 5, 4}), tw::zeros({1, 2, 5, 8})); },
      invalid_argument, "attention", {"expected keys of size 8", "got k [1, 2, 5, 4]"}},
     {"lstm_with_a_kernel_for_another_number_of_units",
-     [] { tw::lstm(tw::zeros({2, 5, 3}), tw::zeros({2, 4}), tw::zeros({2, 4}), tw::zeros({3, 12}), tw::zeros({4, 16}), tw::zeros({16})); },
+     [] {
+       const tw::Tensor x = tw::zeros({2, 5, 3}), h = tw::zeros({2, 4});
+       tw::lstm(x, h, h, tw::zeros({3, 12}), tw::zeros({4, 16}), tw::zeros({16}));
+     },
      invalid_argument, "lstm", {"expected a kernel [3, 16]", "got [3, 12]", "gates * units"}},
     {"lists_of_rows_that_are_not_equally_long",
      [] { tw::tensor({{1.f, 2.f}, {3.f}}); },
@@ -84,13 +92,15 @@ MISTAKES(shapes, shapes);
 const std::vector<Mistake> einsums{
     {"einsum_with_a_letter_of_two_sizes",
      [] { tw::einsum("ij,jk->ik", {tw::zeros({2, 3}), tw::zeros({4, 5})}); },
-     invalid_argument, "einsum", {"expected one size for 'j' in \"ij,jk->ik\"", "got 3 and 4", "one letter have one size"}},
+     invalid_argument, "einsum",
+     {"expected one size for 'j' in \"ij,jk->ik\"", "got 3 and 4", "one letter have one size"}},
     {"einsum_with_too_few_operands",
      [] { tw::einsum("ij,jk->ik", {tw::zeros({2, 3})}); },
      invalid_argument, "einsum", {"expected 2 operands for \"ij,jk->ik\"", "got 1"}},
     {"einsum_with_an_output_letter_that_no_operand_has",
      [] { tw::einsum("ij->ik", {tw::zeros({2, 3})}); },
-     invalid_argument, "einsum", {"expected an output of the operands' letters", "got 'k'", "every letter of the output"}},
+     invalid_argument, "einsum",
+     {"expected an output of the operands' letters", "got 'k'", "every letter of the output"}},
     {"einsum_with_a_letter_twice_in_one_operand",
      [] { tw::einsum("ii->i", {tw::zeros({3, 3})}); },
      invalid_argument, "einsum", {"expected every letter once", "got 'i' twice in \"ii\"", "tw::diag_part"}},
@@ -123,7 +133,8 @@ const std::vector<Mistake> ranks{
        tape.watch(x);
        tape.batch_jacobian(tw::reduce_sum(x, {.axes = 1}), x);
      },
-     invalid_argument, "batch_jacobian", {"expected rank 2 or more", "got target [4] and source [4, 3]", "expand_dims(y, -1)"}},
+     invalid_argument, "batch_jacobian",
+     {"expected rank 2 or more", "got target [4] and source [4, 3]", "expand_dims(y, -1)"}},
     {"cholesky_of_a_matrix_that_is_not_square",
      [] { tw::cholesky(tw::zeros({2, 3})); },
      invalid_argument, "cholesky", {"expected square matrices", "got [2, 3]"}},
@@ -136,7 +147,8 @@ MISTAKES(ranks, ranks);
 const std::vector<Mistake> axes{
     {"reduce_sum_over_an_axis_out_of_range",
      [] { tw::reduce_sum(tw::zeros({2, 3}), {.axes = 2}); },
-     invalid_argument, "reduce_sum", {"axis 2 is out of range", "expected -2 to 1 for a tensor of rank 2", "-1 at the end"}},
+     invalid_argument, "reduce_sum",
+     {"axis 2 is out of range", "expected -2 to 1 for a tensor of rank 2", "-1 at the end"}},
     {"reduce_mean_over_an_axis_named_twice",
      [] { tw::reduce_mean(tw::zeros({2, 3}), {.axes = {1, -1}}); },
      invalid_argument, "reduce_mean", {"expected different axes", "got axis -1 twice in [1, -1]", "once"}},
@@ -148,10 +160,12 @@ const std::vector<Mistake> axes{
      invalid_argument, "argmax", {"expected a tensor with axis 0", "got a scalar", "tw::reshape"}},
     {"transpose_with_an_axis_twice",
      [] { tw::transpose(tw::zeros({2, 3, 4}), {0, 2, 2}); },
-     invalid_argument, "transpose", {"expected a permutation of the axes of [2, 3, 4]", "got [0, 2, 2]: axis 1 is missing"}},
+     invalid_argument, "transpose",
+     {"expected a permutation of the axes of [2, 3, 4]", "got [0, 2, 2]: axis 1 is missing"}},
     {"transpose_without_all_axes",
      [] { tw::transpose(tw::zeros({2, 3, 4}), {1, 0}); },
-     invalid_argument, "transpose", {"expected a permutation of 3 axes for [2, 3, 4]", "got [1, 0]", "every axis once"}},
+     invalid_argument, "transpose",
+     {"expected a permutation of 3 axes for [2, 3, 4]", "got [1, 0]", "every axis once"}},
     {"expand_dims_beyond_the_last_axis",
      [] { tw::expand_dims(tw::zeros({2}), 3); },
      invalid_argument, "expand_dims", {"axis 3 is out of range", "expected -2 to 1"}},
@@ -200,5 +214,6 @@ const std::vector<Mistake> sizes{
      invalid_argument, "top_k", {"expected k from 0 to 3 for x [2, 3]", "got 4"}},
 };
 MISTAKES(sizes, sizes);
+// clang-format on
 
 }  // namespace

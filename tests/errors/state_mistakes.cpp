@@ -5,10 +5,12 @@ namespace {
 
 using enum tw::ErrorCode;
 
+// clang-format off
 const std::vector<Mistake> variables{
     {"assign_of_another_shape",
      [] { tw::Variable(tw::zeros({2, 3}), {.name = "dense/kernel"}).assign(tw::zeros({3, 2})); },
-     invalid_argument, "assign", {"\"dense/kernel\"", "expected [2, 3] f32", "got [3, 2] f32", "keeps its shape and dtype"}},
+     invalid_argument, "assign",
+     {"\"dense/kernel\"", "expected [2, 3] f32", "got [3, 2] f32", "keeps its shape and dtype"}},
     {"assign_add_of_another_dtype",
      [] { tw::Variable(tw::zeros({2}), {.name = "bias"}).assign_add(tw::zeros({2}, tw::f64)); },
      invalid_argument, "assign_add", {"\"bias\"", "expected [2] f32", "got [2] f64", "cast"}},
@@ -26,6 +28,7 @@ const std::vector<Mistake> variables{
      invalid_argument, "variable", {"expected an initial value", "got an undefined tensor", "Variable w("}},
 };
 MISTAKES(variables, variables);
+// clang-format on
 
 TEST(variables, a_refused_assignment_changes_neither_value_nor_version) {
   tw::Variable w(tw::tensor({1.f, 2.f}), {.name = "w"});
@@ -36,11 +39,13 @@ TEST(variables, a_refused_assignment_changes_neither_value_nor_version) {
   EXPECT_EQ(w.value().to_vector<float>(), (std::vector<float>{1, 2}));
 }
 
+// clang-format off
 // The name says which allocation fails: sizes are far beyond any address space, so that no machine grants them.
 const std::vector<Mistake> absurd_sizes{
     {"zeros_that_no_machine_can_hold",
      [] { tw::zeros({1LL << 55}); },
-     resource_exhausted, "zeros", {"out of memory on cpu:0", "requested 128.00 PiB", "in use", "the system refused", "smaller batch"}},
+     resource_exhausted, "zeros",
+     {"out of memory on cpu:0", "requested 128.00 PiB", "in use", "the system refused", "smaller batch"}},
     {"a_broadcast_that_no_machine_can_hold",
      [] { tw::zeros({1LL << 19, 1}) * tw::zeros({1, 1LL << 19, 1}) * tw::zeros({1LL << 19, 1, 1}); },
      resource_exhausted, "multiply", {"out of memory", "requested", "the system refused"}},
@@ -52,6 +57,7 @@ const std::vector<Mistake> absurd_sizes{
      resource_exhausted, "eye", {"out of memory", "requested 256.00 PiB", "the system refused"}},
 };
 MISTAKES(absurd_sizes, absurd_sizes);
+// clang-format on
 
 TEST(memory, a_refused_allocation_is_not_counted_in_the_peak) {
   tw::config::reset_peak_memory();
@@ -81,7 +87,8 @@ TEST(memory, a_step_beyond_the_limit_changes_nothing_and_a_smaller_one_succeeds)
   tw::config::memory_limit("cpu", 0);
   EXPECT_EQ(w.version(), 1u);
   EXPECT_NE(w.value().to_vector<float>(), values);
-  for (const char* words : {"out of memory on cpu:0", "requested 4.00 MiB", "limit", "hidden/kernel 256.00 KiB", "smaller batch", "memory_limit"})
+  for (const char* words : {"out of memory on cpu:0", "requested 4.00 MiB", "limit", "hidden/kernel 256.00 KiB",
+                            "smaller batch", "memory_limit"})
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << words << ": " << error.what();
 }
 

@@ -16,7 +16,10 @@ tw::Tensor gradient_by_rule(Tensors returned) {
   tw::GradientTape tape;
   tape.watch(x);
   const tw::Tensor y = tw::custom_gradient(
-      [&](const Tensors& in) { return std::pair{in[0] * in[0], [returned](const tw::Tensor&) { return returned; }}; }, {x});
+      [&](const Tensors& in) {
+        return std::pair{in[0] * in[0], [returned](const tw::Tensor&) { return returned; }};
+      },
+      {x});
   return tape.gradient(y, x);
 }
 
@@ -27,6 +30,7 @@ tw::Tensor unconnected() {
   return tape.gradient(tw::reduce_sum(used * used), forgotten);
 }
 
+// clang-format off
 const std::vector<Mistake> tapes{
     {"a_second_gradient_of_a_tape_that_is_not_persistent",
      [] {
@@ -60,7 +64,8 @@ const std::vector<Mistake> tapes{
        tape.gradient(w * w, w);
        const auto pause = tape.stop_recording();
      },
-     failed_precondition, "tape", {"expected a tape that records", "got one that is paused or used up", "while it records"}},
+     failed_precondition, "tape",
+     {"expected a tape that records", "got one that is paused or used up", "while it records"}},
     {"a_gradient_on_another_thread",
      [] {
        const tw::Variable w(tw::ones({2}));
@@ -76,71 +81,81 @@ const std::vector<Mistake> tapes{
        }).join();
        if (error) std::rethrow_exception(error);
      },
-     failed_precondition, "tape", {"gradient: expected the thread that made the tape", "got another one", "a tape of its own"}},
+     failed_precondition, "tape",
+     {"gradient: expected the thread that made the tape", "got another one", "a tape of its own"}},
     {"an_unconnected_gradient_in_a_sum",
      [] { unconnected() + tw::ones({2}); },
-     invalid_argument, "add", {"expected a tensor with a value", "got an undefined one", ".defined()", "Unconnected::zero"}},
+     invalid_argument, "add",
+     {"expected a tensor with a value", "got an undefined one", ".defined()", "Unconnected::zero"}},
     {"an_unconnected_gradient_in_exp",
      [] { tw::exp(unconnected()); },
      invalid_argument, "exp", {"expected a tensor as input 0", "got an undefined one", ".defined()"}},
     {"the_values_of_an_unconnected_gradient",
      [] { unconnected().to_vector<float>(); },
-     invalid_argument, "tensor", {"expected a tensor with a value", "got an undefined one", ".defined()", "Unconnected::zero"}},
+     invalid_argument, "tensor",
+     {"expected a tensor with a value", "got an undefined one", ".defined()", "Unconnected::zero"}},
     {"a_variable_updated_by_an_unconnected_gradient",
      [] {
        tw::Variable w(tw::ones({2}), {.name = "forgotten"});
        w.assign_sub(unconnected());
      },
-     invalid_argument, "assign_sub", {"\"forgotten\"", "expected a tensor with a value", "got an undefined one", "Unconnected::zero"}},
+     invalid_argument, "assign_sub",
+     {"\"forgotten\"", "expected a tensor with a value", "got an undefined one", "Unconnected::zero"}},
     {"a_custom_gradient_with_too_many_gradients",
      [] { gradient_by_rule({tw::ones({2}), tw::ones({2})}); },
-     invalid_argument, "custom_gradient", {"expected 1 gradients for inputs and 0 for variables", "got 2 and 0", "one gradient per input"}},
+     invalid_argument, "custom_gradient",
+     {"expected 1 gradients for inputs and 0 for variables", "got 2 and 0", "one gradient per input"}},
     {"a_custom_gradient_of_another_shape",
      [] { gradient_by_rule({tw::ones({3})}); },
-     invalid_argument, "custom_gradient", {"expected gradient 0 to be [2] f32", "got [3] f32", "shape and dtype of its input"}},
+     invalid_argument, "custom_gradient",
+     {"expected gradient 0 to be [2] f32", "got [3] f32", "shape and dtype of its input"}},
     {"a_custom_gradient_that_reads_a_variable_it_does_not_name",
      [] {
        const tw::Variable w(tw::ones({2}), {.name = "scale"});
-       tw::custom_gradient([&](const Tensors& in) { return std::pair{in[0] * w, [](const tw::Tensor& dy) { return Tensors{dy}; }}; },
-                           {tw::ones({2})});
+       const auto rule = [](const tw::Tensor& dy) { return Tensors{dy}; };
+       tw::custom_gradient([&](const Tensors& in) { return std::pair{in[0] * w, rule}; }, {tw::ones({2})});
      },
-     invalid_argument, "custom_gradient", {"expected f to read the 0 variables given", "\"scale\"", "custom_gradient(f, inputs, {variable})"}},
+     invalid_argument, "custom_gradient",
+     {"expected f to read the 0 variables given", "\"scale\"", "custom_gradient(f, inputs, {variable})"}},
     {"a_gradient_rule_that_is_wrong",
      [] {
-       tw::check_gradients(
-           [](const Tensors& in) {
-             return tw::custom_gradient(
-                 [](const Tensors& x) { return std::pair{x[0] * x[0], [](const tw::Tensor& dy) { return Tensors{dy}; }}; }, in);
-           },
-           {tw::tensor({3.0})});
+       const auto rule = [](const tw::Tensor& dy) { return Tensors{dy}; };
+       const auto square = [&](const Tensors& x) { return std::pair{x[0] * x[0], rule}; };
+       tw::check_gradients([&](const Tensors& in) { return tw::custom_gradient(square, in); }, {tw::tensor({3.0})});
      },
-     failed_precondition, "check_gradients", {"expected gradients within", "at input 0 entry 0: tape 1, differences 6", "wrong gradient rule"}},
+     failed_precondition, "check_gradients",
+     {"expected gradients within", "at input 0 entry 0: tape 1, differences 6", "wrong gradient rule"}},
     {"check_gradients_of_order_three",
      [] { tw::check_gradients([](const Tensors& in) { return in[0]; }, {tw::ones({2})}, {.order = 3}); },
      invalid_argument, "check_gradients", {"expected order 1 or 2", "got 3"}},
 };
 MISTAKES(tapes, tapes);
+// clang-format on
 
 // Mistakes that a tape survives: the right question afterwards gets the right answer.
 struct SquareOnTape {
   tw::Tensor x = tw::tensor({1.f, 2.f});
   tw::GradientTape tape;
-  tw::Tensor y = (tape.watch(x), x * x);
+  tw::Tensor y = (tape.watch(x), x* x);
 
   void expect_gradient() { EXPECT_EQ(tape.gradient(y, x).to_vector<float>(), (std::vector<float>{2, 4})); }
 };
 
 TEST(a_tape_survives, an_output_gradient_of_a_wrong_shape) {
   SquareOnTape square;
-  const tw::Error error = error_of([&] { square.tape.gradient(square.y, square.x, {.output_gradients = {tw::ones({3})}}); });
+  const tw::Error error =
+      error_of([&] { square.tape.gradient(square.y, square.x, {.output_gradients = {tw::ones({3})}}); });
   EXPECT_EQ(error.code(), invalid_argument);
-  expect_message(error, "gradient", {"expected output gradient 0 to be [2] f32", "got [3] f32", "shape and dtype of its target"});
+  expect_message(error, "gradient",
+                 {"expected output gradient 0 to be [2] f32", "got [3] f32", "shape and dtype of its target"});
   square.expect_gradient();
 }
 
 TEST(a_tape_survives, too_many_output_gradients) {
   SquareOnTape square;
-  const tw::Error error = error_of([&] { square.tape.gradient(square.y, square.x, {.output_gradients = {tw::ones({2}), tw::ones({2})}}); });
+  const tw::Error error = error_of([&] {
+    square.tape.gradient(square.y, square.x, {.output_gradients = {tw::ones({2}), tw::ones({2})}});
+  });
   EXPECT_EQ(error.code(), invalid_argument);
   expect_message(error, "gradient", {"expected 1 output gradients", "got 2", "one output gradient per target"});
   square.expect_gradient();

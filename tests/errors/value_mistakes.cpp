@@ -5,6 +5,7 @@ namespace {
 
 using enum tw::ErrorCode;
 
+// clang-format off
 const std::vector<Mistake> draws{
     {"a_probability_above_one",
      [] { tw::random::bernoulli({3}, {.probability = 1.5}); },
@@ -30,10 +31,12 @@ MISTAKES(draws, draws);
 const std::vector<Mistake> matrices{
     {"cholesky_of_an_indefinite_matrix",
      [] { tw::cholesky(tw::tensor({{1.f, 2.f}, {2.f, 1.f}})); },
-     invalid_argument, "cholesky", {"matrix 0 is not positive definite", "expected pivots above 0", "got -3 in row 1", "multiple of the identity"}},
+     invalid_argument, "cholesky",
+     {"matrix 0 is not positive definite", "expected pivots above 0", "got -3 in row 1", "multiple of the identity"}},
     {"inverse_of_a_singular_matrix",
      [] { tw::matrix_inverse(tw::stack({tw::eye(2), tw::ones({2, 2})})); },
-     invalid_argument, "matrix_inverse", {"matrix 1 is singular", "expected pivots other than 0", "got 0 in row 1", "multiple of the identity"}},
+     invalid_argument, "matrix_inverse",
+     {"matrix 1 is singular", "expected pivots other than 0", "got 0 in row 1", "multiple of the identity"}},
     {"inverse_of_integers",
      [] { tw::matrix_inverse(tw::tensor({{1, 0}, {0, 1}})); },
      invalid_argument, "matrix_inverse", {"expected a float dtype", "got i32", "tw::cast"}},
@@ -63,20 +66,26 @@ const std::vector<Mistake> windows{
      [] { tw::max_pool(tw::zeros({1, 4, 4, 2}), {.strides = {1, 2, 3}}); },
      invalid_argument, "max_pool", {"expected 2 strides (or 1)", "got [1, 2, 3]", "one for each"}},
     {"a_transposed_convolution_to_a_shape_it_cannot_have",
-     [] { tw::conv2d_transpose(tw::zeros({1, 4, 4, 3}), tw::zeros({2, 2, 8, 3}), {1, 9, 9, 8}, {.strides = {2}, .padding = tw::same}); },
-     invalid_argument, "conv2d_transpose", {"expected x [1, 5, 5, 3] for an output [1, 9, 9, 8]", "got [1, 4, 4, 3]", "output_shape"}},
+     [] {
+       const tw::Tensor x = tw::zeros({1, 4, 4, 3}), kernel = tw::zeros({2, 2, 8, 3});
+       tw::conv2d_transpose(x, kernel, {1, 9, 9, 8}, {.strides = {2}, .padding = tw::same});
+     },
+     invalid_argument, "conv2d_transpose",
+     {"expected x [1, 5, 5, 3] for an output [1, 9, 9, 8]", "got [1, 4, 4, 3]", "output_shape"}},
     {"an_image_resized_to_nothing",
      [] { tw::resize_bilinear(tw::zeros({1, 4, 4, 3}), {0, 8}); },
      invalid_argument, "resize_bilinear", {"expected two sizes of at least 1", "got [0, 8]", "{height, width}"}},
     {"align_corners_together_with_half_pixel_centers",
      [] { tw::resize_bilinear(tw::zeros({1, 4, 4, 3}), {8, 8}, {.align_corners = true}); },
-     invalid_argument, "resize_bilinear", {"expected one of align_corners and half_pixel_centers", "got both", ".half_pixel_centers = false"}},
+     invalid_argument, "resize_bilinear",
+     {"expected one of align_corners and half_pixel_centers", "got both", ".half_pixel_centers = false"}},
     {"depth_to_space_of_channels_that_hold_no_blocks",
      [] { tw::depth_to_space(tw::zeros({1, 4, 4, 6}), 2); },
      invalid_argument, "depth_to_space", {"expected channels that are a multiple of 4", "got [1, 4, 4, 6]"}},
     {"group_norm_of_groups_that_do_not_divide_the_channels",
      [] { tw::group_norm(tw::zeros({1, 4, 6}), tw::ones({6}), tw::zeros({6}), {.groups = 4}); },
-     invalid_argument, "group_norm", {"expected groups that divide the 6 channels of x [1, 4, 6]", "got 4", "multiple of groups"}},
+     invalid_argument, "group_norm",
+     {"expected groups that divide the 6 channels of x [1, 4, 6]", "got 4", "multiple of groups"}},
 };
 MISTAKES(windows, windows);
 
@@ -92,19 +101,21 @@ const std::vector<Mistake> control_flow{
      invalid_argument, "while_loop", {"expected a boolean scalar", "got f32 []"}},
     {"while_loop_whose_body_loses_a_variable",
      [] {
-       tw::while_loop([](const auto& v) { return v[0] < 3; }, [](const auto& v) { return std::vector<tw::Tensor>{v[0] + 1}; },
-                      {tw::tensor(0), tw::zeros({2})});
+       const auto body = [](const auto& v) { return std::vector<tw::Tensor>{v[0] + 1}; };
+       tw::while_loop([](const auto& v) { return v[0] < 3; }, body, {tw::tensor(0), tw::zeros({2})});
      },
      invalid_argument, "while_loop", {"expected 2 values", "got 1", "one value for each loop variable"}},
     {"while_loop_whose_variable_grows",
      [] {
-       tw::while_loop([](const auto& v) { return tw::reduce_sum(v[0]) < 3.f; },
-                      [](const auto& v) { return std::vector<tw::Tensor>{tw::concat({v[0], v[0]}, 0)}; }, {tw::zeros({2})});
+       const auto body = [](const auto& v) { return std::vector<tw::Tensor>{tw::concat({v[0], v[0]}, 0)}; };
+       tw::while_loop([](const auto& v) { return tw::reduce_sum(v[0]) < 3.f; }, body, {tw::zeros({2})});
      },
-     invalid_argument, "while_loop", {"expected loop variable 0 to stay f32 [2]", "got f32 [4]", "keeps its dtype and shape"}},
+     invalid_argument, "while_loop",
+     {"expected loop variable 0 to stay f32 [2]", "got f32 [4]", "keeps its dtype and shape"}},
     {"scan_over_sequences_of_different_lengths",
      [] {
-       tw::scan([](const auto& carry, const auto&) { return carry; }, {tw::zeros({})}, {tw::zeros({3}), tw::zeros({4})});
+       const auto keep = [](const auto& carry, const auto&) { return carry; };
+       tw::scan(keep, {tw::zeros({})}, {tw::zeros({3}), tw::zeros({4})});
      },
      invalid_argument, "scan", {"expected equal leading sizes", "got [3] and [4]", "leading axis"}},
 };
@@ -131,6 +142,7 @@ const std::vector<Mistake> machines{
      invalid_argument, "memory_limit", {"expected a limit of 0 or more", "got -1", "tw::GiB(2)"}},
 };
 MISTAKES(machines, machines);
+// clang-format on
 
 TEST(machines, a_refused_number_of_threads_leaves_the_old_one) {
   const int threads = tw::config::threads();

@@ -81,8 +81,8 @@ struct CustomGradient {
     for (std::size_t i = 0; i < by_input.size(); ++i) {
       const auto& spec = kept.input_spec(static_cast<int>(i));
       TW_CHECK_USER(!by_input[i].defined() || by_input[i].spec() == spec, "custom_gradient",
-                    "a gradient has the shape and dtype of its input", "expected gradient {} to be {} {}, got {} {}", i, spec.shape,
-                    spec.dtype, by_input[i].shape(), by_input[i].dtype());
+                    "a gradient has the shape and dtype of its input", "expected gradient {} to be {} {}, got {} {}", i,
+                    spec.shape, spec.dtype, by_input[i].shape(), by_input[i].dtype());
       result.push_back(by_input[i]);
     }
     return result;
@@ -133,8 +133,8 @@ TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>
     for (const auto& variable : reads.variables)
       TW_CHECK_USER(std::find(variables.begin(), variables.end(), variable) != variables.end(), "custom_gradient",
                     "pass it: custom_gradient(f, inputs, {variable}), and let g return a pair of lists",
-                    "expected f to read the {} variables given, got a read of the trainable variable \"{}\"", variables.size(),
-                    variable.name());
+                    "expected f to read the {} variables given, got a read of the trainable variable \"{}\"",
+                    variables.size(), variable.name());
   }
   const CustomGradient op{inputs.size(), variables.size(), std::move(forward.rule)};
   return show(info, op, with_values(inputs, variables), forward.outputs);

@@ -102,9 +102,10 @@ SourceIds TapeRecords::source(const Variable& variable) const {
 
 void TapeRecords::begin_request() {
   check_thread("gradient");
-  TW_CHECK(failed_precondition, !consumed_, "tape",
-           "make the tape persistent: tw::GradientTape tape({.persistent = true}), or ask for all gradients in one call",
-           "expected one call of gradient on a non-persistent tape, which frees what it kept, got a second one");
+  TW_CHECK(
+      failed_precondition, !consumed_, "tape",
+      "make the tape persistent: tw::GradientTape tape({.persistent = true}), or ask for all gradients in one call",
+      "expected one call of gradient on a non-persistent tape, which frees what it kept, got a second one");
   if (!options_.persistent) {
     stop();
     consumed_ = true;

@@ -24,7 +24,8 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const std::vec
       continue;
     }
     TW_CHECK_USER(given[i].spec() == spec, "gradient", "an output gradient has the shape and dtype of its target",
-                  "expected output gradient {} to be {} {}, got {} {}", i, spec.shape, spec.dtype, given[i].shape(), given[i].dtype());
+                  "expected output gradient {} to be {} {}, got {} {}", i, spec.shape, spec.dtype, given[i].shape(),
+                  given[i].dtype());
     seeds.push_back(given[i]);
   }
   return seeds;

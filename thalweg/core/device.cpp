@@ -11,8 +11,9 @@ Device::Device(std::string_view name) {
   std::string known;
   for (const auto& device : config::devices()) known += (known.empty() ? "" : ", ") + device.name();
   const bool gpu = name.starts_with("cuda") || name.starts_with("gpu");
-  TW_FAIL(not_found, "device", gpu ? "this build computes on the CPU; `thalweg devices` says why no GPU is used"
-                                   : "use one of the devices listed, for example Device(\"cpu:0\")",
+  TW_FAIL(not_found, "device",
+          gpu ? "this build computes on the CPU; `thalweg devices` says why no GPU is used"
+              : "use one of the devices listed, for example Device(\"cpu:0\")",
           "no such device: expected one of this machine ({}), got \"{}\"", known, name);
 }
 

@@ -16,7 +16,8 @@ Ints::Ints(int count, std::int64_t value) {
 }
 
 void Ints::push_back(std::int64_t value) {
-  TW_CHECK_USER(size_ < capacity, "shape", "reshape to fewer dimensions first", "expected at most {} integers, got more", capacity);
+  TW_CHECK_USER(size_ < capacity, "shape", "reshape to fewer dimensions first",
+                "expected at most {} integers, got more", capacity);
   values_[static_cast<std::size_t>(size_++)] = value;
 }
 

@@ -52,7 +52,8 @@ Tensor Tensor::wrap(const void* data, const Shape& shape, DType dtype, std::shar
                 "expected memory for {} elements, got a null pointer", shape.size());
   TW_CHECK_USER(reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(size_of(dtype)) == 0, "wrap",
                 "align the memory to the element's size, or copy it with Tensor::from",
-                "expected an address that is a multiple of {} bytes, the size of {}, got {}", size_of(dtype), dtype, data);
+                "expected an address that is a multiple of {} bytes, the size of {}, got {}", size_of(dtype), dtype,
+                data);
   if (!owner) owner = std::shared_ptr<const void>(data, [](const void*) {});
   auto buffer = Buffer::wrap(const_cast<void*>(data), spec.bytes(), std::move(owner));
   return Tensor(Ref<TensorImpl>(new TensorImpl(spec, std::move(buffer), 0)));

@@ -123,10 +123,13 @@ void Variable::assign_sub(const Tensor& value) { update("assign_sub", value, -1)
 
 void Variable::update(const char* op, const Tensor& value, int sign) {
   auto& impl = checked();
-  TW_CHECK_USER(value.defined(), op, "an unconnected gradient is undefined: ask .defined() first, or use Unconnected::zero",
+  TW_CHECK_USER(value.defined(), op,
+                "an unconnected gradient is undefined: ask .defined() first, or use Unconnected::zero",
                 "variable \"{}\": expected a tensor with a value, got an undefined one", impl.name);
-  TW_CHECK_USER(value.spec() == impl.spec, op, "cast, reshape or broadcast the value first; a variable keeps its shape and dtype",
-                "variable \"{}\": expected {} {}, got {} {}", impl.name, impl.spec.shape, impl.spec.dtype, value.shape(), value.dtype());
+  TW_CHECK_USER(value.spec() == impl.spec, op,
+                "cast, reshape or broadcast the value first; a variable keeps its shape and dtype",
+                "variable \"{}\": expected {} {}, got {} {}", impl.name, impl.spec.shape, impl.spec.dtype,
+                value.shape(), value.dtype());
   std::lock_guard lock(impl.mutex);
   if (sign == 0) {
     impl.storage = adopt(value);

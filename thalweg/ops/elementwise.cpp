@@ -117,7 +117,8 @@ DType common_dtype(const char* op, std::initializer_list<const Operand*> operand
   bool found = false;
   for (const auto* operand : operands) {
     if (operand->is_number()) continue;
-    TW_CHECK_USER(operand->tensor().defined(), op, "an unconnected gradient is undefined: ask .defined() first, or use Unconnected::zero",
+    TW_CHECK_USER(operand->tensor().defined(), op,
+                  "an unconnected gradient is undefined: ask .defined() first, or use Unconnected::zero",
                   "expected a tensor with a value, got an undefined one");
     dtype = found ? promote(op, dtype, operand->tensor().dtype()) : operand->tensor().dtype();
     found = true;

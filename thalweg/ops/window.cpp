@@ -10,7 +10,8 @@ namespace {
 
 void check_positive(const char* op, const char* what, const Ints& values) {
   for (auto value : values)
-    TW_CHECK_USER(value >= 1, op, "sizes, strides and dilations of a window are 1 or more", "expected {} of at least 1, got {}", what, values);
+    TW_CHECK_USER(value >= 1, op, "sizes, strides and dilations of a window are 1 or more",
+                  "expected {} of at least 1, got {}", what, values);
 }
 
 // What the user chose freely: products of two such numbers cannot overflow.
@@ -18,17 +19,18 @@ void check_chosen(const char* op, const char* what, const Ints& values) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   check_positive(op, what, values);
   for (auto value : values)
-    TW_CHECK_USER(value <= most, op, "choose a number in the order of the input's sizes", "expected {} of at most {}, got {}", what, most,
-                  values);
+    TW_CHECK_USER(value <= most, op, "choose a number in the order of the input's sizes",
+                  "expected {} of at most {}, got {}", what, most, values);
 }
 
 // Fills in the number of places and the padding.
 void slide(const char* op, WindowAxis& axis, Padding padding, const Ints& input, const Ints& taps) {
   const std::int64_t covered = (axis.taps - 1) * axis.dilation + 1;
   if (padding == Padding::valid) {
-    TW_CHECK_USER(covered <= axis.input, op, "use {.padding = tw::same}, a smaller window or a larger input",
-                  "a window of {} taps (dilation {}) covers {}, expected at most {}: spatial sizes {}, window {}, padding valid",
-                  axis.taps, axis.dilation, covered, axis.input, input, taps);
+    TW_CHECK_USER(
+        covered <= axis.input, op, "use {.padding = tw::same}, a smaller window or a larger input",
+        "a window of {} taps (dilation {}) covers {}, expected at most {}: spatial sizes {}, window {}, padding valid",
+        axis.taps, axis.dilation, covered, axis.input, input, taps);
     axis.output = (axis.input - covered) / axis.stride + 1;
     return;
   }

@@ -13,7 +13,8 @@ using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
 template <class T>
 T floor_divide(const char* op, T x, T z) {
-  TW_CHECK_USER(z != 0, op, "make sure that no divisor is zero", "integer division by zero: expected divisors other than 0, got 0");
+  TW_CHECK_USER(z != 0, op, "make sure that no divisor is zero",
+                "integer division by zero: expected divisors other than 0, got 0");
   if constexpr (std::is_signed_v<T>) {
     if (z == -1) return static_cast<T>(Wide<T>(0) - static_cast<Wide<T>>(x));
     const T quotient = static_cast<T>(x / z);

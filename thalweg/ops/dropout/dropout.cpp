@@ -49,7 +49,8 @@ TW_DEFINE_OP(dropout, Dropout)
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options) {
   TW_CHECK_USER(rate >= 0 && rate <= 1, "dropout", "the rate is the fraction dropped, for example 0.1",
                 "expected a rate of 0 to 1, got {}", rate);
-  TW_CHECK_USER(is_float(x.dtype()), "dropout", "cast it first: tw::cast(x, tw::f32)", "expected a float dtype, got {}", x.dtype());
+  TW_CHECK_USER(is_float(x.dtype()), "dropout", "cast it first: tw::cast(x, tw::f32)", "expected a float dtype, got {}",
+                x.dtype());
   return apply(dropout_info(), Dropout{rate, random::next_key(options.seed)}, {x})[0];
 }
 

@@ -83,7 +83,8 @@ Key next_key(const std::optional<std::uint64_t>& seed) {
 
 Tensor normal(const Shape& shape, const Normal& options) {
   const double mean = options.mean, stddev = options.stddev;
-  return fill("normal", shape, options.dtype, options.seed, [=](double u) { return mean + stddev * normal_quantile(u); });
+  return fill("normal", shape, options.dtype, options.seed,
+              [=](double u) { return mean + stddev * normal_quantile(u); });
 }
 
 Tensor truncated_normal(const Shape& shape, const Normal& options) {

@@ -22,7 +22,8 @@ Shape resolve_shape(const Shape& from, const Ints& sizes) {
   }
   const Shape known(resolved);
   if (unknown < 0) return known;
-  TW_CHECK_USER(known.size() != 0 && from.size() % known.size() == 0, "reshape", "the known sizes must divide the number of elements",
+  TW_CHECK_USER(known.size() != 0 && from.size() % known.size() == 0, "reshape",
+                "the known sizes must divide the number of elements",
                 "expected sizes that divide the {} elements of {}, got {}", from.size(), from, sizes);
   return known.with(unknown, from.size() / known.size());
 }

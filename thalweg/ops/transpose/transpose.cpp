@@ -40,7 +40,8 @@ void run(const Transpose& op, Arrays in, Arrays out) {
   const Ints strides = cpu::row_major_strides(in[0].shape());
   Ints from;
   for (const std::int64_t axis : op.perm) from.push_back(strides[static_cast<int>(axis)]);
-  cpu::strided_copy(in[0].data, from, out[0].data, cpu::row_major_strides(out[0].shape()), out[0].shape(), size_of(in[0].dtype()));
+  cpu::strided_copy(in[0].data, from, out[0].data, cpu::row_major_strides(out[0].shape()), out[0].shape(),
+                    size_of(in[0].dtype()));
 }
 
 Gradients gradient(const Transpose& op, const Kept&, const Tensors& dy, Needs) {
