@@ -1,11 +1,11 @@
 #include "thalweg/ops/attention/attention.h"
 
 #include <cmath>
-#include <limits>
 
 #include "thalweg/backend/cpu/kernels/attention.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
@@ -18,13 +18,14 @@
 namespace thalweg {
 namespace {
 
-// lse [batch, heads, queries] = log(sum(exp(scores))) is kept, so that the gradient need not find the maxima again.
+// statistics [2, batch, heads, queries], the largest score before scaling and its weight, are kept, so that the gradient
+// need not find the maxima and sums again.
 struct Scores {
   bool causal;
   double scale;
 };
-struct Forward : Scores {};   // q, k, v [, mask] -> o, lse
-struct Backward : Scores {};  // q, k, v, o, lse, do [, mask] -> dq, dk, dv
+struct Forward : Scores {};   // q, k, v [, mask] -> o, statistics
+struct Backward : Scores {};  // q, k, v, o, statistics, do [, mask] -> dq, dk, dv
 
 void check_operand(const char* what, const Spec& spec, const Spec& q) {
   TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]", "expected {} of rank 4, got {}", what, spec.shape);
@@ -57,7 +58,7 @@ Specs infer(const Forward&, Inputs in) {
   TW_CHECK_USER(v.shape[2] == k.shape[2], "attention", "there is a value for every key", "expected {} values as in k {}, got v {}", k.shape[2], k.shape, v.shape);
   const Shape rows = q.shape.prefix(3);
   if (in.size() == 4) check_mask(in[3], concatenate(rows, Shape{k.shape[2]}));
-  return {Spec{q.dtype, concatenate(rows, Shape{v.shape[3]})}, Spec{q.dtype, rows}};
+  return {Spec{q.dtype, concatenate(rows, Shape{v.shape[3]})}, Spec{q.dtype, concatenate(Shape{2}, rows)}};
 }
 
 Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[2]}; }
@@ -86,7 +87,8 @@ void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
     cpu::attention_kernels<T>().forward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
                                          .mask = in.size() == 4 ? describe(in[3]) : cpu::AttentionMask{},
                                          .scale = static_cast<T>(op.scale), .q = in[0].as<const T>(), .k = in[1].as<const T>(),
-                                         .v = in[2].as<const T>(), .o = out[0].as<T>(), .lse = out[1].as<T>(), .workspace = scratch.data()});
+                                         .v = in[2].as<const T>(), .o = out[0].as<T>(), .statistics = out[1].as<T>(),
+                                         .workspace = scratch.data()});
   });
 }
 
@@ -95,7 +97,7 @@ void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
     cpu::attention_kernels<T>().backward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
                                           .mask = in.size() == 7 ? describe(in[6]) : cpu::AttentionMask{},
                                           .scale = static_cast<T>(op.scale), .q = in[0].as<const T>(), .k = in[1].as<const T>(),
-                                          .v = in[2].as<const T>(), .o = in[3].as<const T>(), .lse = in[4].as<const T>(),
+                                          .v = in[2].as<const T>(), .o = in[3].as<const T>(), .statistics = in[4].as<const T>(),
                                           .d_o = in[5].as<const T>(), .dq = out[0].as<T>(), .dk = out[1].as<T>(), .dv = out[2].as<T>(),
                                           .workspace = scratch.data()});
   });
@@ -115,19 +117,20 @@ struct Plain {
     weights = softmax(scores);
     if (seen.defined()) weights = where(seen, weights, 0);
   }
-  // -infinity where no key is seen.
-  Tensor lse() const {
-    const Tensor found = logsumexp(scores, {.axes = -1});
-    return where(found <= -1e29, -std::numeric_limits<double>::infinity(), found);
+  // Zeros where no key is seen. The largest weight is that of the largest score.
+  Tensor statistics(double scale) const {
+    const Tensor weight = maximum(reduce_max(weights, {.axes = -1}), 0);
+    const Tensor largest = reduce_max(scores, {.axes = -1}) * (scale == 0 ? 0 : 1 / std::abs(scale));
+    return stack({where(weight == 0, 0, largest), weight});
   }
 };
 
 Tensors reference(const Forward& op, const Tensors& in) {
   const Plain plain(op, in[0], in[1], in.size() == 4 ? in[3] : Tensor());
-  return {matmul(plain.weights, in[2]), plain.lse()};
+  return {matmul(plain.weights, in[2]), plain.statistics(op.scale)};
 }
 
-// Finds o and lse anew, so that derivatives by q, k and v are complete without those by o and lse.
+// Finds o and the weights anew, so that derivatives by q, k and v are complete without those by o and the statistics.
 Tensors reference(const Backward& op, const Tensors& in) {
   const Tensor weights = Plain(op, in[0], in[1], in.size() == 7 ? in[6] : Tensor()).weights, &d_o = in[5];
   const Tensor dweights = matmul(d_o, in[2], {.transpose_b = true});
@@ -163,14 +166,19 @@ TW_DEFINE_OP(attention_backward, Backward)
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
   const DType dtype = promote("attention", promote("attention", q.dtype(), k.dtype()), v.dtype()), inside = wide(dtype);
-  const Forward op{resolve(options, q)};
-  return cast(apply_masked(attention_info(), &op, {cast(q, inside), cast(k, inside), cast(v, inside)}, options.mask)[0], dtype);
+  return cast(attention_forward(cast(q, inside), cast(k, inside), cast(v, inside), options).o, dtype);
 }
 
-AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                                      const Tensor& d_o, const Attention& options) {
+AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
+  const Forward op{resolve(options, q)};
+  const Tensors out = apply_masked(attention_info(), &op, {q, k, v}, options.mask);
+  return {out[0], out[1]};
+}
+
+AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
+                                      const Tensor& statistics, const Tensor& d_o, const Attention& options) {
   const Backward op{resolve(options, q)};
-  const Tensors out = apply_masked(attention_backward_info(), &op, {q, k, v, o, lse, d_o}, options.mask);
+  const Tensors out = apply_masked(attention_backward_info(), &op, {q, k, v, o, statistics, d_o}, options.mask);
   return {out[0], out[1], out[2]};
 }
 

@@ -4,11 +4,18 @@
 
 namespace thalweg {
 
+// Both in f32 or f64.
+struct AttentionResult {
+  Tensor o;           // what attention gives
+  Tensor statistics;  // [2, batch, heads, queries]: of every query the largest score before scaling, and its weight
+};
+AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options);
+
 struct AttentionGradients {
   Tensor q, k, v;
 };
-// In f32 or f64: o is the result, lse [batch, heads, queries] = log(sum(exp(scores))), d_o the gradient of o.
-AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                                      const Tensor& d_o, const Attention& options);
+// d_o is the gradient of o.
+AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
+                                      const Tensor& statistics, const Tensor& d_o, const Attention& options);
 
 }  // namespace thalweg

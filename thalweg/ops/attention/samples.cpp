@@ -1,13 +1,7 @@
-#include <cmath>
-
 #include "tests/support/sample.h"
 #include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/attention/gradients.h"
-#include "thalweg/ops/creation/creation.h"
-#include "thalweg/ops/elementwise.h"
-#include "thalweg/ops/matmul/matmul.h"
-#include "thalweg/ops/reduce/reduce.h"
-#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/pad/pad.h"
 
 using namespace thalweg;
 using namespace thalweg::testing;
@@ -24,31 +18,39 @@ struct Case {
   bool causal = false;
   std::vector<Input> mask = {};  // none, or one
   std::optional<double> scale = std::nullopt;
+  double raise = 0;  // see raised
 
   Attention options(const Tensor& seen) const { return {.causal = causal, .mask = seen, .scale = scale}; }
 };
 
-Tensor log_sums(const Case& c, In in, const Tensor& mask) {
-  Tensor scores = matmul(in[0], in[1], {.transpose_b = true}) * c.scale.value_or(1 / std::sqrt(static_cast<double>(c.q.last())));
-  if (mask.defined()) scores = where(mask, scores, -INFINITY);
-  if (c.causal) scores = where(expand_dims(arange(c.q[2]), 1) >= arange(c.k[2]), scores, -INFINITY);
-  return logsumexp(scores, {.axes = -1});
+// x with one more column, of this value.
+Tensor with_column(const Tensor& x, double value) { return pad(x, {{0, 0}, {0, 0}, {0, 0}, {0, 1}}, {.value = value}); }
+
+// Adds `raise` to every product of a query and a key. The products stay exact in f32.
+std::pair<Tensor, Tensor> raised(const Case& c, In in) {
+  if (c.raise == 0) return {in[0], in[1]};
+  return {with_column(in[0], c.raise / 64), with_column(in[1], 64)};
 }
 
 void add_samples(std::vector<Sample>& list, const Case& c) {
   const bool all_seen = c.mask.empty() && !c.causal;  // a hidden NaN may still spread
   Sample forward{.op = "attention", .label = c.label, .inputs = {{c.q}, {c.k}, {c.v}}, .call = {}, .tolerance = 2, .nonfinite = all_seen};
+  if (c.raise != 0) forward.dtypes = {f32, f64};  // the others do not hold the products
   forward.inputs.insert(forward.inputs.end(), c.mask.begin(), c.mask.end());
-  forward.call = [c](In in) { return std::vector{attention(in[0], in[1], in[2], c.options(in.size() == 4 ? in[3] : Tensor()))}; };
+  forward.call = [c](In in) {
+    const auto [q, k] = raised(c, in);
+    return std::vector{attention(q, k, in[2], c.options(in.size() == 4 ? in[3] : Tensor()))};
+  };
   list.push_back(forward);
   const Shape d_o = c.q.with(3, c.v.last());
   Sample backward{.op = "attention_backward", .label = c.label, .inputs = {{c.q}, {c.k}, {c.v}, {d_o}}, .call = {}, .dtypes = {f32, f64},
                   .tolerance = 8, .nonfinite = false};
   backward.inputs.insert(backward.inputs.end(), c.mask.begin(), c.mask.end());
   backward.call = [c](In in) {
-    const Tensor mask = in.size() == 5 ? in[4] : Tensor();
-    const Tensor o = attention(in[0], in[1], in[2], c.options(mask));
-    const auto g = attention_backward(in[0], in[1], in[2], o, log_sums(c, in, mask), in[3], c.options(mask));
+    const Attention options = c.options(in.size() == 5 ? in[4] : Tensor());
+    const auto [q, k] = raised(c, in);
+    const auto [o, statistics] = attention_forward(q, k, in[2], options);
+    const auto g = attention_backward(q, k, in[2], o, statistics, in[3], options);
     return std::vector{g.q, g.k, g.v};
   };
   list.push_back(backward);
@@ -86,6 +88,10 @@ TW_SAMPLES {
       {.label = "mask and causal", .q = q, .k = q, .v = q, .causal = true, .mask = {mask({5, 5})}},
       {.label = "all hidden at times", .q = q, .k = {2, 3, 1, 4}, .v = {2, 3, 1, 4}, .mask = {mask({5, 1})}},
       {.label = "several blocks", .q = {1, 2, 67, 8}, .k = {1, 2, 131, 8}, .v = {1, 2, 131, 8}, .causal = true},
+      {.label = "negative scale", .q = q, .k = q, .v = q, .causal = true, .scale = -0.5},
+      {.label = "scale of zero", .q = q, .k = q, .v = q, .causal = true, .scale = 0},
+      {.label = "large scores", .q = q, .k = q, .v = q, .scale = 1, .raise = 3008},
+      {.label = "large negative scores", .q = q, .k = q, .v = q, .mask = {mask({5, 5})}, .scale = 1, .raise = -3008},
       {.label = "no queries", .q = {1, 2, 0, 4}, .k = {1, 2, 3, 4}, .v = {1, 2, 3, 4}},
       {.label = "no keys", .q = {1, 2, 3, 4}, .k = {1, 2, 0, 4}, .v = {1, 2, 0, 4}},
       {.label = "no batch", .q = {0, 2, 3, 4}, .k = {0, 2, 3, 4}, .v = {0, 2, 3, 4}},

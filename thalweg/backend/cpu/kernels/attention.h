@@ -19,8 +19,12 @@ struct AttentionMask {
 };
 
 // o = softmax(scale * q k^T) v for every batch and head; T is float or double. No queries x keys buffer is made.
-// A query that sees no key gives zeros, lse = -infinity and zero gradients. NaN in a query, key or value reaches every
-// output that sees it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
+// A query that sees no key gives zeros and zero gradients. NaN in a query, key or value reaches every output that sees
+// it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
+//
+// For the gradient two numbers per query are kept, zeros where it sees no key: the largest sign(scale) * q k^T, and the
+// weight 1 / sum(exp(score - largest)) of that key. In one number, log(sum(exp(scores))), a large score would take the
+// digits of the sum.
 template <class T>
 struct Attention {
   AttentionShape shape;
@@ -30,7 +34,7 @@ struct Attention {
   const T* k;       // [batch, heads, keys, depth]
   const T* v;       // [batch, heads, keys, value_depth]
   T* o;             // [batch, heads, queries, value_depth]
-  T* lse;           // [batch, heads, queries] = log(sum(exp(scores))), kept for the gradient
+  T* statistics;    // [2, batch, heads, queries]: the largest, its weight
   void* workspace;  // attention_workspace_forward(shape, sizeof(T)) bytes
 };
 
@@ -39,16 +43,16 @@ struct AttentionGradient {
   AttentionShape shape;
   AttentionMask mask;
   T scale;
-  const T* q;       // [batch, heads, queries, depth]
-  const T* k;       // [batch, heads, keys, depth]
-  const T* v;       // [batch, heads, keys, value_depth]
-  const T* o;       // [batch, heads, queries, value_depth]
-  const T* lse;     // [batch, heads, queries]
-  const T* d_o;     // [batch, heads, queries, value_depth]
-  T* dq;            // as q
-  T* dk;            // as k
-  T* dv;            // as v
-  void* workspace;  // attention_workspace_backward(shape, sizeof(T)) bytes
+  const T* q;           // [batch, heads, queries, depth]
+  const T* k;           // [batch, heads, keys, depth]
+  const T* v;           // [batch, heads, keys, value_depth]
+  const T* o;           // [batch, heads, queries, value_depth]
+  const T* statistics;  // [2, batch, heads, queries]
+  const T* d_o;         // [batch, heads, queries, value_depth]
+  T* dq;                // as q
+  T* dk;                // as k
+  T* dv;                // as v
+  void* workspace;      // attention_workspace_backward(shape, sizeof(T)) bytes
 };
 
 // Bytes of scratch, from the shape alone. Forward does not grow with the number of queries or keys (beyond a fixed

@@ -28,6 +28,7 @@ class KeyBlocks {
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
+        score_scale_(a.scale),
         row_(padded(shape_.depth)),
         value_row_(padded(shape_.value_depth)),
         at_(shape_),
@@ -35,7 +36,8 @@ class KeyBlocks {
         k_(a.k + head * shape_.keys * shape_.depth),
         v_(a.v + head * shape_.keys * shape_.value_depth),
         d_o_(a.d_o + head * shape_.queries * shape_.value_depth),
-        lse_(a.lse + head * shape_.queries),
+        largest_(a.statistics + head * shape_.queries),
+        weight_(largest_ + shape_.batch * shape_.heads * shape_.queries),
         delta_(delta),
         dq_(dq),
         dk_(a.dk + head * shape_.keys * shape_.depth),
@@ -48,7 +50,7 @@ class KeyBlocks {
     for (key_ = first * kKeyBlock; key_ < shape_.keys; key_ += step * kKeyBlock) {
       keys_ = std::min(kKeyBlock, shape_.keys - key_);
       const T* k = k_ + key_ * shape_.depth;
-      pack_transposed(k, keys_, shape_.depth, scale_ * T(1.4426950408889634), scratch_ + at_.keys);
+      pack_transposed(k, keys_, shape_.depth, score_scale_.sign, scratch_ + at_.keys);
       pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, T(1), scratch_ + at_.values);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, kKeyBlock * row_, T(0));
@@ -103,9 +105,9 @@ class KeyBlocks {
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
-      const V lse = hn::Set(S::d, row_lse(r + i));
+      const V largest = hn::Set(S::d, largest_[query_row(r + i)]), weight = hn::Set(S::d, weight_[query_row(r + i)]);
       HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = exp2_nonpositive(S::d, hn::Sub(tile[i][v], lse));
+      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = hn::Mul(weight, score_scale_.exponential(tile[i][v], largest));
     }
     store_tile<T>(tile, p);
     multiply_rows<T>(tile, d_o_, query_ + r, shape_.queries, shape_.value_depth,
@@ -113,7 +115,7 @@ class KeyBlocks {
     const V scale = hn::Set(S::d, scale_);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
-      const V delta = hn::Set(S::d, delta_[std::min(query_ + r + i, shape_.queries - 1)]);
+      const V delta = hn::Set(S::d, delta_[query_row(r + i)]);
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
         const V scaled = hn::Mul(scale, hn::LoadU(S::d, p + i * S::kSlab + v * S::kWidth));
@@ -123,11 +125,8 @@ class KeyBlocks {
     store_tile<T>(tile, ds);
   }
 
-  // In units of log2. A query that saw nothing gets +infinity: p = 2^(score - infinity) = 0.
-  HWY_INLINE T row_lse(std::int64_t r) const {
-    const T lse = lse_[std::min(query_ + r, shape_.queries - 1)] * T(1.4426950408889634);
-    return lse == kMinusInfinity<T> ? -lse : lse;
-  }
+  // Query r of the block; the last one stands in for missing ones.
+  HWY_INLINE std::int64_t query_row(std::int64_t r) const { return std::min(query_ + r, shape_.queries - 1); }
 
   static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {
     const V hidden = hn::Set(S::d, kMinusInfinity<T>);
@@ -177,9 +176,10 @@ class KeyBlocks {
   const AttentionShape& shape_;
   HeadMask mask_;
   T scale_;
+  ScoreScale<T> score_scale_;
   std::int64_t row_, value_row_;
   BackwardScratch at_;
-  const T *q_, *k_, *v_, *d_o_, *lse_, *delta_;
+  const T *q_, *k_, *v_, *d_o_, *largest_, *weight_, *delta_;
   T *dq_, *dk_, *dv_, *scratch_;
   const T* k_rows_ = nullptr;
   std::int64_t key_ = 0, keys_ = 0, query_ = 0, queries_ = 0;  // the blocks at work

@@ -1,15 +1,13 @@
 // One block of queries against all keys. Included once per target.
 //
 // Scores are held transposed, [key][query], vectors running over queries: the softmax then needs no sum across lanes,
-// and keys are read as they lie, one broadcast number at a time. Scores are in units of log2: p = 2^(score - max).
+// and keys are read as they lie, one broadcast number at a time.
 #if defined(THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #undef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #else
 #define THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #endif
-
-#include <cmath>
 
 #include "thalweg/backend/cpu/kernels/attention_tiles-inl.h"
 
@@ -27,19 +25,21 @@ class QueryBlock {
   QueryBlock(const Attention<T>& a, std::int64_t head, std::int64_t first, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
+        scale_(a.scale),
         first_(first),
         count_(std::min(kQueryBlock, shape_.queries - first)),
         k_(a.k + head * shape_.keys * shape_.depth),
         v_(a.v + head * shape_.keys * shape_.value_depth),
         o_(a.o + (head * shape_.queries + first) * shape_.value_depth),
-        lse_(a.lse + head * shape_.queries + first),
+        largest_(a.statistics + head * shape_.queries + first),
+        weight_(largest_ + shape_.batch * shape_.heads * shape_.queries),
         row_(padded(shape_.value_depth)) {
     const ForwardScratch at(shape_);
     queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
     values_ = scratch + at.values, maximum_ = scratch + at.statistics;
     sum_ = maximum_ + kQueryBlock, shrink_ = sum_ + kQueryBlock;
     const T* q = a.q + (head * shape_.queries + first) * shape_.depth;
-    pack_transposed(q, count_, shape_.depth, a.scale * T(1.4426950408889634), queries_);
+    pack_transposed(q, count_, shape_.depth, scale_.sign, queries_);
   }
 
   void run() {
@@ -102,11 +102,11 @@ class QueryBlock {
       }
   }
 
-  // New maximum of the queries from `at` on; shrink = 2^(old - new) is what earlier sums are to be multiplied by.
+  // New maximum of the queries from `at` on; earlier sums are to be multiplied by shrink, the exponential of old - new.
   HWY_INLINE void raise_maximum(std::int64_t at, V top) {
     const V old = hn::LoadU(S::d, maximum_ + at);
     hn::StoreU(top, S::d, maximum_ + at);
-    const V shrink = exp2_nonpositive(S::d, hn::Sub(old, finite_maximum(top)));
+    const V shrink = scale_.exponential(old, finite_maximum(top));
     hn::StoreU(shrink, S::d, shrink_ + at);
     hn::StoreU(hn::Mul(shrink, hn::LoadU(S::d, sum_ + at)), S::d, sum_ + at);
   }
@@ -116,7 +116,7 @@ class QueryBlock {
     return hn::IfThenElse(hn::Eq(top, hn::Set(S::d, kMinusInfinity<T>)), hn::Zero(S::d), top);
   }
 
-  // scores -> p = 2^(score - maximum), added up in sum.
+  // scores -> p, the exponential of score - maximum, added up in sum.
   void exponentiate(std::int64_t slab, std::int64_t count) {
     V top[S::kVectors], sum[S::kVectors];
     for (int v = 0; v < S::kVectors; ++v) {
@@ -128,7 +128,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; ++r, score += S::kSlab) {
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V p = exp2_nonpositive(S::d, hn::Sub(hn::LoadU(S::d, score + v * S::kWidth), top[v]));
+        const V p = scale_.exponential(hn::LoadU(S::d, score + v * S::kWidth), top[v]);
         sum[v] = hn::Add(sum[v], p);
         hn::StoreU(p, S::d, score + v * S::kWidth);
       }
@@ -157,21 +157,23 @@ class QueryBlock {
       T* o = o_ + r * shape_.value_depth;
       if (sum_[r] == 0) {
         std::fill_n(o, shape_.value_depth, T(0));
-        lse_[r] = kMinusInfinity<T>;
+        largest_[r] = weight_[r] = 0;
         continue;
       }
+      largest_[r] = maximum_[r];
+      weight_[r] = T(1) / sum_[r];
       const T* row = output_ + r * row_;
-      const Lanes<T> factor(T(1) / sum_[r]);
+      const Lanes<T> factor(weight_[r]);
       for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * factor, o); });
-      lse_[r] = (maximum_[r] + std::log2(sum_[r])) * T(0.69314718055994530942);
     }
   }
 
   const AttentionShape& shape_;
   HeadMask mask_;
+  ScoreScale<T> scale_;
   std::int64_t first_, count_;
   const T *k_, *v_;
-  T *o_, *lse_;
+  T *o_, *largest_, *weight_;
   std::int64_t row_;
   T *queries_, *scores_, *output_, *values_;
   T *maximum_, *sum_, *shrink_;  // [query block]

@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 
 #include "thalweg/backend/cpu/kernels/attention_plan.h"
 #include "thalweg/backend/cpu/kernels/lanes-inl.h"
@@ -169,6 +170,22 @@ const T* padded_rows(const T* x, std::int64_t rows, std::int64_t width, T* copy)
   }
   return copy;
 }
+
+// Tiles hold s = sign * q k^T, and exp(scale * (q k^T - largest)) = 2^(factor * (s - largest)). Scaling after the
+// product makes s the same bits forward and backward, however large: at the largest the weight is exactly 1.
+template <class T>
+struct ScoreScale {
+  T sign, factor;  // factor > 0, so that -infinity stays hidden
+
+  explicit ScoreScale(T scale)
+      : sign(static_cast<T>((scale > 0) - (scale < 0))),
+        factor(scale == 0 ? T(1) : std::abs(scale) * T(1.4426950408889634)) {}
+
+  HWY_INLINE VecOf<T> exponential(VecOf<T> s, VecOf<T> largest) const {
+    const hn::ScalableTag<T> d;
+    return exp2_nonpositive(d, hn::Mul(hn::Set(d, factor), hn::Sub(s, largest)));
+  }
+};
 
 // The mask of one head as scores: 0 where seen, -infinity elsewhere.
 struct HeadMask {

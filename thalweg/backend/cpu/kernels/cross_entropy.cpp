@@ -17,7 +17,7 @@ namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// lse = top + log_total, kept apart: loss = log_total - (x - top) does not lose digits when the logits are large.
+// log(sum(exp(x))) = top + log_total, kept apart: log_total - (x - top) does not lose digits when the logits are large.
 template <class T>
 struct RowSum {
   T top, log_total;
@@ -29,6 +29,13 @@ RowSum<T> row_sum(const T* x, std::int64_t n) {
   return {top, std::log(sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {}))};
 }
 
+// y [n] = exp(x - top), x [n] may be y; returns 1 / sum(y). Doing this again in the gradient costs as many exp as
+// keeping the sums would, and keeps nothing.
+template <class T>
+T exponentials(const T* x, std::int64_t n, T* y) {
+  return T(1) / sum_of_exp(x, n, row_maximum(x, n), [&](auto chunk, const Lanes<T>& e) HWY_ATTR { chunk.store(e, y); });
+}
+
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
   parallel_ranges(rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
@@ -37,29 +44,26 @@ void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
 }
 
 template <class T>
-void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* lse) {
+void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T* x = logits + row * n;
     const auto [top, log_total] = row_sum(x, n);
     loss[row] = log_total - (x[labels[row]] - top);
-    if (lse != nullptr) lse[row] = top + log_total;
   });
 }
 
 template <class T>
-void sparse_gradient(const T* logits, IndexView labels, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
-                     T* dlogits) {
+void sparse_gradient(const T* logits, IndexView labels, const T* dloss, std::int64_t rows, std::int64_t n, T* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const T* x = logits + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
-    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(exp(chunk.load(x) - row_lse) * row_dloss, dx); });
+    const Lanes<T> factor(exponentials(logits + row * n, n, dx) * dloss[row]);
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(dx) * factor, dx); });
     dx[labels[row]] -= dloss[row];
   });
 }
 
 template <class T>
-void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* lse) {
+void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T *x = logits + row * n, *label = labels + row * n;
     const auto [top, log_total] = row_sum(x, n);
@@ -70,37 +74,22 @@ void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, 
       total = total + chunk.load(label) * (row_log_total - (chunk.load(x, top) - row_top));
     });
     loss[row] = sum(total);
-    if (lse != nullptr) lse[row] = top + log_total;
   });
 }
 
 template <class T>
-void dense_gradient(const T* logits, const T* labels, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
-                    T* dlogits) {
+void dense_gradient(const T* logits, const T* labels, const T* dloss, std::int64_t rows, std::int64_t n, T* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const T *x = logits + row * n, *label = labels + row * n;
+    const T* label = labels + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
-    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
-      chunk.store((exp(chunk.load(x) - row_lse) - chunk.load(label)) * row_dloss, dx);
-    });
+    const Lanes<T> factor(exponentials(logits + row * n, n, dx)), row_dloss(dloss[row]);
+    for_each_chunk<T>(
+        n, [&](auto chunk) HWY_ATTR { chunk.store((chunk.load(dx) * factor - chunk.load(label)) * row_dloss, dx); });
   });
 }
 
 template <class T>
-void dense_labels_gradient(const T* logits, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
-                           T* dlabels) {
-  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
-    const T* x = logits + row * n;
-    T* dlabel = dlabels + row * n;
-    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store((row_lse - chunk.load(x)) * row_dloss, dlabel); });
-  });
-}
-
-template <class T>
-constexpr CrossEntropyKernels<T> kTable{sparse<T>, sparse_gradient<T>, dense<T>, dense_gradient<T>,
-                                        dense_labels_gradient<T>};
+constexpr CrossEntropyKernels<T> kTable{sparse<T>, sparse_gradient<T>, dense<T>, dense_gradient<T>};
 
 }  // namespace
 
