@@ -135,11 +135,12 @@ TYPED_TEST(SoftmaxKernelTest, sparse_cross_entropy_agrees_with_plain_loops) {
         dlogits[row * n + labels[row]] -= 1;
         for (int64_t i = 0; i < n; ++i) dlogits[row * n + i] *= dloss[row];
       }
-      std::vector<T> loss_out(rows), dlogits_out(logits.size());
+      std::vector<T> loss_out(rows), statistics(2 * rows), dlogits_out(logits.size());
       const auto all = run_with_all_threads([&, rows = rows, n = n] {
-        kernels.sparse(logits.data(), labels.data(), rows, n, loss_out.data());
-        kernels.sparse_gradient(logits.data(), wide.data(), dloss.data(), rows, n, dlogits_out.data());
-        return concatenate({loss_out, dlogits_out});
+        kernels.sparse(logits.data(), labels.data(), rows, n, loss_out.data(), statistics.data());
+        kernels.sparse_gradient(logits.data(), wide.data(), statistics.data(), dloss.data(), rows, n,
+                                dlogits_out.data());
+        return concatenate({loss_out, statistics, dlogits_out});
       });
       expect_near(loss_out, loss);
       expect_near(dlogits_out, dlogits, 64);
@@ -163,11 +164,12 @@ TYPED_TEST(SoftmaxKernelTest, dense_cross_entropy_agrees_with_plain_loops) {
         loss[i / n] -= labels[i] * log_y[i];
         dlogits[i] = (y[i] - labels[i]) * dloss[i / n];
       }
-      std::vector<T> loss_out(rows), dlogits_out(y.size());
+      std::vector<T> loss_out(rows), statistics(2 * rows), dlogits_out(y.size());
       const auto all = run_with_all_threads([&, rows = rows, n = n] {
-        kernels.dense(logits.data(), labels.data(), rows, n, loss_out.data());
-        kernels.dense_gradient(logits.data(), labels.data(), dloss.data(), rows, n, dlogits_out.data());
-        return concatenate({loss_out, dlogits_out});
+        kernels.dense(logits.data(), labels.data(), rows, n, loss_out.data(), statistics.data());
+        kernels.dense_gradient(logits.data(), labels.data(), statistics.data(), dloss.data(), rows, n,
+                               dlogits_out.data());
+        return concatenate({loss_out, statistics, dlogits_out});
       });
       expect_near(loss_out, loss, 64);
       expect_near(dlogits_out, dlogits, 64);
@@ -183,12 +185,12 @@ TEST(CrossEntropyKernelTest, large_logits_keep_the_digits_of_loss_and_gradient) 
     const auto& kernels = cpu::cross_entropy_kernels<float>();
     for (const float top : {10000.f, -3000.f}) {
       const float logits[] = {top, top - 1};
-      float loss[2], sparse[2], dense[2];
-      kernels.sparse(logits, &label, 1, 2, &loss[0]);
-      kernels.dense(logits, labels, 1, 2, &loss[1]);
+      float loss[2], statistics[2], sparse[2], dense[2];
+      kernels.sparse(logits, &label, 1, 2, &loss[0], statistics);
+      kernels.sparse_gradient(logits, &label, statistics, &dloss, 1, 2, sparse);
+      kernels.dense(logits, labels, 1, 2, &loss[1], statistics);
       for (const float value : loss) EXPECT_NEAR(value, 0.31326168751822286, 1e-7);
-      kernels.sparse_gradient(logits, &label, &dloss, 1, 2, sparse);
-      kernels.dense_gradient(logits, labels, &dloss, 1, 2, dense);
+      kernels.dense_gradient(logits, labels, statistics, &dloss, 1, 2, dense);
       for (const float* d : {sparse, dense}) {
         EXPECT_NEAR(d[0], -0.26894142136999512, 1e-7);
         EXPECT_NEAR(d[1], 0.26894142136999512, 1e-7);
@@ -200,10 +202,10 @@ TEST(CrossEntropyKernelTest, large_logits_keep_the_digits_of_loss_and_gradient) 
 TEST(CrossEntropyKernelTest, nan_in_logits_reaches_loss_and_gradient) {
   const float logits[] = {1, static_cast<float>(kNan), 2}, dloss = 1;
   const std::int32_t label = 0;
-  float loss = 0, dlogits[3];
+  float loss = 0, statistics[2], dlogits[3];
   const auto& kernels = cpu::cross_entropy_kernels<float>();
-  kernels.sparse(logits, &label, 1, 3, &loss);
-  kernels.sparse_gradient(logits, &label, &dloss, 1, 3, dlogits);
+  kernels.sparse(logits, &label, 1, 3, &loss, statistics);
+  kernels.sparse_gradient(logits, &label, statistics, &dloss, 1, 3, dlogits);
   EXPECT_TRUE(std::isnan(loss) && std::isnan(dlogits[0]) && std::isnan(dlogits[1]) && std::isnan(dlogits[2]));
 }
 

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/cross_entropy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cross_entropy/gradients.h"
 #include "thalweg/ops/elementwise.h"
@@ -14,33 +15,35 @@
 namespace thalweg {
 namespace {
 
-struct Dense {};           // labels, logits -> loss
-struct DenseBackward {};   // labels, logits, dloss -> dlogits
-struct Sparse {};          // labels, logits -> loss
-struct SparseBackward {};  // labels, logits, dloss -> dlogits
+// statistics [2, ...], the largest logit and its softmax, are kept, so that the gradient need not find them again.
+struct Dense {};           // labels, logits -> loss, statistics
+struct DenseBackward {};   // labels, logits, statistics, dloss -> dlogits
+struct Sparse {};          // labels, logits -> loss, statistics
+struct SparseBackward {};  // labels, logits, statistics, dloss -> dlogits
 
-Spec infer_loss(const char* op, const Spec& logits) {
+Specs infer_losses(const char* op, const Spec& logits) {
   TW_CHECK_USER(is_float(logits.dtype), op, "tw::cast(logits, tw::f32)", "expected logits of a float dtype, got {}", logits.dtype);
   TW_CHECK_USER(logits.rank() >= 1 && logits.shape.last() >= 1, op, "logits are [..., classes]",
                 "expected logits with at least one class, got {}", logits.shape);
-  return {logits.dtype, logits.shape.without(logits.rank() - 1)};
+  const Spec loss{logits.dtype, logits.shape.without(logits.rank() - 1)};
+  return {loss, Spec{logits.dtype, concatenate(Shape{2}, loss.shape)}};
 }
 
 Specs infer(const Dense&, Inputs in) {
   TW_CHECK_USER(in[0].shape == in[1].shape, "softmax_cross_entropy",
                 "give a probability for every class, or the class numbers to tw::sparse_softmax_cross_entropy",
                 "expected labels of the shape of the logits {}, got {}", in[1].shape, in[0].shape);
-  return {infer_loss("softmax_cross_entropy", in[1])};
+  return infer_losses("softmax_cross_entropy", in[1]);
 }
 
 Specs infer(const Sparse&, Inputs in) {
   constexpr const char* op = "sparse_softmax_cross_entropy";
   TW_CHECK_USER(in[0].dtype == i32 || in[0].dtype == i64, op,
                 "labels are class numbers; give probabilities to tw::softmax_cross_entropy", "expected labels of i32 or i64, got {}", in[0].dtype);
-  const Spec loss = infer_loss(op, in[1]);
-  TW_CHECK_USER(in[0].shape == loss.shape, op, "labels have the shape of the logits without the classes",
-                "expected labels {} for logits {}, got {}", loss.shape, in[1].shape, in[0].shape);
-  return {loss};
+  const Specs losses = infer_losses(op, in[1]);
+  TW_CHECK_USER(in[0].shape == losses[0].shape, op, "labels have the shape of the logits without the classes",
+                "expected labels {} for logits {}, got {}", losses[0].shape, in[1].shape, in[0].shape);
+  return losses;
 }
 
 Specs infer(const DenseBackward&, Inputs in) { return {in[1]}; }
@@ -75,23 +78,23 @@ void with_kernels(const Array& logits, Body body) {
 
 void run(const Dense&, Arrays in, Arrays out) {
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.dense(in[1].as<const T>(), in[0].as<const T>(), rows, n, out[0].as<T>());
+    kernels.dense(in[1].as<const T>(), in[0].as<const T>(), rows, n, out[0].as<T>(), out[1].as<T>());
   });
 }
 void run(const Sparse&, Arrays in, Arrays out) {
   check_labels(in[0], in[1].shape().last());
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse(in[1].as<const T>(), indices(in[0]), rows, n, out[0].as<T>());
+    kernels.sparse(in[1].as<const T>(), indices(in[0]), rows, n, out[0].as<T>(), out[1].as<T>());
   });
 }
 void run(const DenseBackward&, Arrays in, Arrays out) {
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.dense_gradient(in[1].as<const T>(), in[0].as<const T>(), in[2].as<const T>(), rows, n, out[0].as<T>());
+    kernels.dense_gradient(in[1].as<const T>(), in[0].as<const T>(), in[2].as<const T>(), in[3].as<const T>(), rows, n, out[0].as<T>());
   });
 }
 void run(const SparseBackward&, Arrays in, Arrays out) {
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse_gradient(in[1].as<const T>(), indices(in[0]), in[2].as<const T>(), rows, n, out[0].as<T>());
+    kernels.sparse_gradient(in[1].as<const T>(), indices(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n, out[0].as<T>());
   });
 }
 
@@ -100,30 +103,36 @@ Tensor right_class(const Tensor& labels, const Tensor& logits) {
   return expand_dims(labels, -1) == cast(arange(logits.shape().last()), labels.dtype());
 }
 
+Tensor statistics(const Tensor& logits) {
+  return stack({reduce_max(logits, {.axes = -1}), reduce_max(softmax(logits), {.axes = -1})});
+}
+
 Tensors reference(const Dense&, const Tensors& in) {
-  return {-reduce_sum(in[0] * log_softmax(in[1]), {.axes = -1})};
+  return {-reduce_sum(in[0] * log_softmax(in[1]), {.axes = -1}), statistics(in[1])};
 }
 Tensors reference(const Sparse&, const Tensors& in) {
   const Tensor chosen = where(right_class(in[0], in[1]), log_softmax(in[1]), 0);
-  return {-reduce_sum(chosen, {.axes = -1})};
+  return {-reduce_sum(chosen, {.axes = -1}), statistics(in[1])};
 }
-Tensors reference(const DenseBackward&, const Tensors& in) { return {(softmax(in[1]) - in[0]) * expand_dims(in[2], -1)}; }
+// These find the softmax anew, so that derivatives by the logits are complete without one by the statistics.
+Tensors reference(const DenseBackward&, const Tensors& in) { return {(softmax(in[1]) - in[0]) * expand_dims(in[3], -1)}; }
 Tensors reference(const SparseBackward&, const Tensors& in) {
-  return {(softmax(in[1]) - cast(right_class(in[0], in[1]), in[1].dtype())) * expand_dims(in[2], -1)};
+  return {(softmax(in[1]) - cast(right_class(in[0], in[1]), in[1].dtype())) * expand_dims(in[3], -1)};
 }
 
-// The labels' own gradient reads the logits alone.
-Keeps keeps(const Dense&, Needs needs) { return {.inputs = needs[1] ? Positions{0, 1} : Positions{1}, .outputs = {}}; }
-Keeps keeps(const Sparse&, Needs) { return {.inputs = {0, 1}, .outputs = {}}; }
+Keeps keeps(const Dense&, Needs needs) {
+  return needs[1] ? Keeps{.inputs = {0, 1}, .outputs = {1}} : Keeps{.inputs = {1}, .outputs = {}};
+}
+Keeps keeps(const Sparse&, Needs) { return {.inputs = {0, 1}, .outputs = {1}}; }
 
 Gradients gradient(const Dense&, const Kept& kept, const Tensors& dy, Needs needs) {
   Gradients result(2);
   if (needs[0]) result[0] = -log_softmax(kept.input(1)) * expand_dims(dy[0], -1);
-  if (needs[1]) result[1] = softmax_cross_entropy_backward(kept.input(0), kept.input(1), dy[0]);
+  if (needs[1]) result[1] = softmax_cross_entropy_backward(kept.input(0), kept.input(1), kept.output(1), dy[0]);
   return result;
 }
 Gradients gradient(const Sparse&, const Kept& kept, const Tensors& dy, Needs) {
-  return {Gradient(), sparse_softmax_cross_entropy_backward(kept.input(0), kept.input(1), dy[0])};
+  return {Gradient(), sparse_softmax_cross_entropy_backward(kept.input(0), kept.input(1), kept.output(1), dy[0])};
 }
 
 }  // namespace
@@ -135,18 +144,27 @@ TW_DEFINE_OP(sparse_softmax_cross_entropy_backward, SparseBackward)
 
 Tensor softmax_cross_entropy(const Tensor& labels, const Tensor& logits) {
   const DType dtype = promote("softmax_cross_entropy", labels.dtype(), logits.dtype());
-  return cast(apply(softmax_cross_entropy_info(), Dense{}, {cast(labels, wide(dtype)), cast(logits, wide(dtype))})[0], dtype);
+  return cast(softmax_cross_entropy_forward(cast(labels, wide(dtype)), cast(logits, wide(dtype))).loss, dtype);
 }
 
 Tensor sparse_softmax_cross_entropy(const Tensor& labels, const Tensor& logits) {
-  return cast(apply(sparse_softmax_cross_entropy_info(), Sparse{}, {labels, widen(logits)})[0], logits.dtype());
+  return cast(sparse_softmax_cross_entropy_forward(labels, widen(logits)).loss, logits.dtype());
 }
 
-Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& dloss) {
-  return apply(softmax_cross_entropy_backward_info(), DenseBackward{}, {labels, logits, dloss})[0];
+CrossEntropyResult softmax_cross_entropy_forward(const Tensor& labels, const Tensor& logits) {
+  const Tensors out = apply(softmax_cross_entropy_info(), Dense{}, {labels, logits});
+  return {out[0], out[1]};
 }
-Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& dloss) {
-  return apply(sparse_softmax_cross_entropy_backward_info(), SparseBackward{}, {labels, logits, dloss})[0];
+CrossEntropyResult sparse_softmax_cross_entropy_forward(const Tensor& labels, const Tensor& logits) {
+  const Tensors out = apply(sparse_softmax_cross_entropy_info(), Sparse{}, {labels, logits});
+  return {out[0], out[1]};
+}
+
+Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics, const Tensor& dloss) {
+  return apply(softmax_cross_entropy_backward_info(), DenseBackward{}, {labels, logits, statistics, dloss})[0];
+}
+Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics, const Tensor& dloss) {
+  return apply(sparse_softmax_cross_entropy_backward_info(), SparseBackward{}, {labels, logits, statistics, dloss})[0];
 }
 
 }  // namespace thalweg

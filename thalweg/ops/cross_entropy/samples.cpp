@@ -27,7 +27,10 @@ void add_dense(std::vector<Sample>& list, const Case& c) {
                   .call = [c](In in) { return std::vector{softmax_cross_entropy(softmax(in[0]), c.raised(in[1]))}; },
                   .dtypes = c.dtypes(), .nonfinite = false});
   list.push_back({.op = "softmax_cross_entropy_backward", .label = c.label(), .inputs = {{c.shape}, {c.shape}, {c.losses()}},
-                  .call = [c](In in) { return std::vector{softmax_cross_entropy_backward(in[0], c.raised(in[1]), in[2])}; },
+                  .call = [c](In in) {
+                    const Tensor logits = c.raised(in[1]), statistics = softmax_cross_entropy_forward(in[0], logits).statistics;
+                    return std::vector{softmax_cross_entropy_backward(in[0], logits, statistics, in[2])};
+                  },
                   .dtypes = {f32, f64}, .nonfinite = false});
 }
 
@@ -36,7 +39,10 @@ void add_sparse(std::vector<Sample>& list, const Case& c, DType labels) {
   list.push_back({.op = "sparse_softmax_cross_entropy", .label = c.label(), .inputs = {label, {c.shape}},
                   .call = [c](In in) { return std::vector{sparse_softmax_cross_entropy(in[0], c.raised(in[1]))}; }, .dtypes = c.dtypes()});
   list.push_back({.op = "sparse_softmax_cross_entropy_backward", .label = c.label(), .inputs = {label, {c.shape}, {c.losses()}},
-                  .call = [c](In in) { return std::vector{sparse_softmax_cross_entropy_backward(in[0], c.raised(in[1]), in[2])}; },
+                  .call = [c](In in) {
+                    const Tensor logits = c.raised(in[1]), statistics = sparse_softmax_cross_entropy_forward(in[0], logits).statistics;
+                    return std::vector{sparse_softmax_cross_entropy_backward(in[0], logits, statistics, in[2])};
+                  },
                   .dtypes = {f32, f64}, .nonfinite = false});
 }
 

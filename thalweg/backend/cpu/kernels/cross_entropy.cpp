@@ -17,23 +17,17 @@ namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// log(sum(exp(x))) = top + log_total, kept apart: log_total - (x - top) does not lose digits when the logits are large.
+// softmax = exp(x - top) / total and log(sum(exp(x))) = top + log(total), kept apart: differences from top do not lose
+// digits when the logits are large.
 template <class T>
 struct RowSum {
-  T top, log_total;
+  T top, total;
 };
 
 template <class T>
 RowSum<T> row_sum(const T* x, std::int64_t n) {
   const T top = row_maximum(x, n);
-  return {top, std::log(sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {}))};
-}
-
-// y [n] = exp(x - top), x [n] may be y; returns 1 / sum(y). Doing this again in the gradient costs as many exp as
-// keeping the sums would, and keeps nothing.
-template <class T>
-T exponentials(const T* x, std::int64_t n, T* y) {
-  return T(1) / sum_of_exp(x, n, row_maximum(x, n), [&](auto chunk, const Lanes<T>& e) HWY_ATTR { chunk.store(e, y); });
+  return {top, sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {})};
 }
 
 template <class Body>
@@ -43,48 +37,61 @@ void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
   });
 }
 
+// statistics [2, rows]
 template <class T>
-void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss) {
+void keep(RowSum<T> found, std::int64_t row, std::int64_t rows, T* statistics) {
+  statistics[row] = found.top;
+  statistics[rows + row] = T(1) / found.total;
+}
+
+template <class T>
+void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T* x = logits + row * n;
-    const auto [top, log_total] = row_sum(x, n);
-    loss[row] = log_total - (x[labels[row]] - top);
+    const RowSum<T> found = row_sum(x, n);
+    loss[row] = std::log(found.total) - (x[labels[row]] - found.top);
+    keep(found, row, rows, statistics);
   });
 }
 
 template <class T>
-void sparse_gradient(const T* logits, IndexView labels, const T* dloss, std::int64_t rows, std::int64_t n, T* dlogits) {
+void sparse_gradient(const T* logits, IndexView labels, const T* statistics, const T* dloss, std::int64_t rows,
+                     std::int64_t n, T* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
+    const T* x = logits + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> factor(exponentials(logits + row * n, n, dx) * dloss[row]);
-    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(dx) * factor, dx); });
+    const Lanes<T> top(statistics[row]), factor(statistics[rows + row] * dloss[row]);
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(exp(chunk.load(x) - top) * factor, dx); });
     dx[labels[row]] -= dloss[row];
   });
 }
 
 template <class T>
-void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss) {
+void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T *x = logits + row * n, *label = labels + row * n;
-    const auto [top, log_total] = row_sum(x, n);
-    const Lanes<T> row_top(top), row_log_total(log_total);
+    const RowSum<T> found = row_sum(x, n);
+    const Lanes<T> top(found.top), log_total(std::log(found.total));
     Lanes<T> total(T(0));
     for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
       // A missing element gives 0 * log_total, which is NaN only where the whole row is.
-      total = total + chunk.load(label) * (row_log_total - (chunk.load(x, top) - row_top));
+      total = total + chunk.load(label) * (log_total - (chunk.load(x, found.top) - top));
     });
     loss[row] = sum(total);
+    keep(found, row, rows, statistics);
   });
 }
 
 template <class T>
-void dense_gradient(const T* logits, const T* labels, const T* dloss, std::int64_t rows, std::int64_t n, T* dlogits) {
+void dense_gradient(const T* logits, const T* labels, const T* statistics, const T* dloss, std::int64_t rows,
+                    std::int64_t n, T* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const T* label = labels + row * n;
+    const T *x = logits + row * n, *label = labels + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> factor(exponentials(logits + row * n, n, dx)), row_dloss(dloss[row]);
-    for_each_chunk<T>(
-        n, [&](auto chunk) HWY_ATTR { chunk.store((chunk.load(dx) * factor - chunk.load(label)) * row_dloss, dx); });
+    const Lanes<T> top(statistics[row]), weight(statistics[rows + row]), row_dloss(dloss[row]);
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
+      chunk.store((exp(chunk.load(x) - top) * weight - chunk.load(label)) * row_dloss, dx);
+    });
   });
 }
 

@@ -6,20 +6,21 @@
 
 namespace thalweg::cpu {
 
-// Softmax cross-entropy of logits [rows, n], exact for large logits too. T is float or double.
-// dlogits may be logits. Labels must lie in [0, n): see find_bad_index.
+// Softmax cross-entropy of logits [rows, n]. T is float or double. Forward keeps statistics [2, rows] for the gradient:
+// the largest logit, and its softmax 1 / sum(exp(logits - largest)). In one number, log(sum(exp(logits))), a large
+// logit would take the digits of the sum. dlogits may be logits. Labels must lie in [0, n): see find_bad_index.
 template <class T>
 struct CrossEntropyKernels {
   // labels [rows] -> loss [rows] = log(sum(exp(logits))) - logits[label]
-  void (*sparse)(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss);
+  void (*sparse)(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics);
   // dlogits [rows, n] = (softmax - one_hot(label)) * dloss [rows]
-  void (*sparse_gradient)(const T* logits, IndexView labels, const T* dloss, std::int64_t rows, std::int64_t n,
-                          T* dlogits);
+  void (*sparse_gradient)(const T* logits, IndexView labels, const T* statistics, const T* dloss, std::int64_t rows,
+                          std::int64_t n, T* dlogits);
   // labels [rows, n] -> loss [rows] = sum(labels * (log(sum(exp(logits))) - logits))
-  void (*dense)(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss);
+  void (*dense)(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics);
   // dlogits [rows, n] = (softmax - labels) * dloss, as TensorFlow: each row of labels is taken to sum to 1
-  void (*dense_gradient)(const T* logits, const T* labels, const T* dloss, std::int64_t rows, std::int64_t n,
-                         T* dlogits);
+  void (*dense_gradient)(const T* logits, const T* labels, const T* statistics, const T* dloss, std::int64_t rows,
+                         std::int64_t n, T* dlogits);
 };
 
 // The kernels for this processor.
