@@ -83,8 +83,8 @@ void write_report(const std::filesystem::path& file, const std::vector<float>& l
          "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#1b2733;"
          "background:#fff}\nsvg{width:100%;font-size:12px}svg text{fill:#5a6b7b}.grid{stroke:#d8e0e7}\n"
          ".curve{fill:none;stroke:#0b6e99;stroke-width:2}\n</style>\n<h1>Regression with a 5-10-1 net</h1>\n<p>"
-      << losses.size() << " steps of Adam over " << kRows << " rows; mean squared error from " << losses.front() << " to "
-      << losses.back() << "; " << milliseconds << " ms a step.</p>\n";
+      << losses.size() << " steps of Adam over " << kRows << " rows; mean squared error from " << losses.front()
+      << " to " << losses.back() << "; " << milliseconds << " ms a step.</p>\n";
   write_curve(out, losses);
   out << "</html>\n";
 }
@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
 
   const auto file = std::filesystem::path(argc > 1 ? argv[1] : "runs/regression") / "report.html";
   write_report(file, losses, time.count() / kSteps);
-  std::printf("%.3f ms a step\nfinal loss %.5f\nreport %s\n", time.count() / kSteps, double(losses.back()), file.c_str());
+  std::printf("%.3f ms a step\nfinal loss %.5f\nreport %s\n", time.count() / kSteps, double(losses.back()),
+              file.c_str());
   return losses.back() < 0.1f * losses.front() ? 0 : 1;
 }

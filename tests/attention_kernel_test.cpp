@@ -17,8 +17,7 @@ struct PlainAttention {
   PlainAttention(const AttentionShape& s, const AttentionMask& mask, double scale, const std::vector<double>& q,
                  const std::vector<double>& k, const std::vector<double>& v, const std::vector<double>& d_o)
       : o(d_o.size()), statistics(2 * s.batch * s.heads * s.queries), dq(q.size()), dk(k.size()), dv(v.size()) {
-    const int64_t rows = s.batch * s.heads * s.queries;
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = 0; row < s.batch * s.heads * s.queries; ++row) {
       const int64_t head = row / s.queries, i = row % s.queries;
       const double *qi = &q[row * s.depth], *gi = d_o.data() + row * s.value_depth;
       std::vector<double> p(s.keys, -kInfinity), dp(s.keys);
@@ -34,8 +33,8 @@ struct PlainAttention {
       }
       if (top == -kInfinity) continue;
       for (double& x : p) total += x = std::exp(x - top);
-      statistics[row] = scale == 0 ? 0 : top / std::abs(scale);
-      statistics[rows + row] = 1 / total;
+      statistics[2 * row] = scale == 0 ? 0 : top / std::abs(scale);
+      statistics[2 * row + 1] = 1 / total;
       for (int64_t j = 0; j < s.keys; ++j) delta += (p[j] /= total) * dp[j];
       for (int64_t j = 0; j < s.keys; ++j) {
         const double ds = p[j] * (dp[j] - delta) * scale;
@@ -143,6 +142,19 @@ TYPED_TEST(AttentionKernelTest, large_scores_do_not_overflow) {
     const PlainAttention plain(c.shape, c.mask, c.scale, widen(c.q), widen(c.k), widen(c.v), widen(c.d_o));
     // The scores reach 30,000, so a rounding of one is felt in p.
     expect_near(c.o, plain.o, 30000);
+    expect_near(c.dv, plain.dv, 30000, 1);
+  });
+}
+
+// With a single key p is 1 whatever the score, so dv is d_o to the last bit: the gradient finds the score of the
+// result.
+TYPED_TEST(AttentionKernelTest, gradient_finds_the_same_scores) {
+  for_each_target([] {
+    AttentionCase<TypeParam> c({1, 1, 1, 1, 33, 8});
+    c.scale = TypeParam(12345.6);
+    c.run();
+    EXPECT_EQ(c.o, c.v);
+    EXPECT_EQ(c.dv, c.d_o);
   });
 }
 
@@ -177,7 +189,7 @@ TEST(AttentionKernelTest, queries_that_see_nothing_give_zeros_and_zero_gradients
     const std::vector<std::uint8_t> mask = {1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
     c.mask = {mask.data(), 0, 0, 5, 1};
     c.run();
-    EXPECT_TRUE(c.statistics[1] == 0 && c.statistics[4] == 0);
+    EXPECT_TRUE(c.statistics[2] == 0 && c.statistics[3] == 0);
     for (int i = 4; i < 8; ++i) EXPECT_TRUE(c.o[i] == 0 && c.dq[i] == 0);
     for (const float value : concatenate({c.o, c.dq, c.dk, c.dv})) EXPECT_TRUE(std::isfinite(value));
   });

@@ -1,7 +1,6 @@
 #include "thalweg/backend/describe.h"
 
 #include <fstream>
-#include <thread>
 
 #include "thalweg/backend/cpu/describe.h"
 #include "thalweg/backend/nvidia_probe.h"
@@ -52,7 +51,7 @@ Hardware describe_hardware() {
   found.level1_data = cache_size(1);
   found.level2 = cache_size(2);
   found.level3 = cache_size(3);
-  found.cores = static_cast<int>(std::thread::hardware_concurrency());
+  found.cores = available_cores();
   found.threads = threads();
   found.memory_total = memory_line("MemTotal:");
   found.memory_available = memory_line("MemAvailable:");

@@ -66,7 +66,8 @@ NvidiaProbe probe_nvidia() {
     return {{}, gpu_on_the_bus() ? "an NVIDIA GPU is there, but " + driver : "no NVIDIA GPU was found, and " + driver};
   }
   const Driver driver(library);
-  if (!driver.start()) return {{}, "the NVIDIA driver is installed, but it did not start: no GPU, or it is not allowed"};
+  if (!driver.start())
+    return {{}, "the NVIDIA driver is installed, but it did not start: no GPU, or it is not allowed"};
   auto gpus = driver.gpus();
   if (gpus.empty()) return {{}, "the NVIDIA driver reports no GPU"};
   return {std::move(gpus), "this build has no CUDA part"};

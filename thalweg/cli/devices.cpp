@@ -23,7 +23,9 @@ std::string size_text(std::int64_t bytes) {
   return out.str();
 }
 
-void line(const char* label, const std::string& text) { std::cout << std::left << std::setw(18) << label << text << '\n'; }
+void line(const char* label, const std::string& text) {
+  std::cout << std::left << std::setw(18) << label << text << '\n';
+}
 
 void print_text(const Hardware& hardware) {
   std::string names, sets;
@@ -49,12 +51,13 @@ void print_json(const Hardware& hardware) {
   ordered_json out;
   out["devices"] = ordered_json::array();
   for (const auto& device : config::devices()) out["devices"].push_back(device.name());
-  out["cpu"] = {{"model", hardware.cpu},
-                {"instruction_sets", hardware.instruction_sets},
-                {"amx", hardware.amx},
-                {"cores", hardware.cores},
-                {"threads", hardware.threads},
-                {"caches", {{"level1_data", hardware.level1_data}, {"level2", hardware.level2}, {"level3", hardware.level3}}}};
+  out["cpu"] = {
+      {"model", hardware.cpu},
+      {"instruction_sets", hardware.instruction_sets},
+      {"amx", hardware.amx},
+      {"cores", hardware.cores},
+      {"threads", hardware.threads},
+      {"caches", {{"level1_data", hardware.level1_data}, {"level2", hardware.level2}, {"level3", hardware.level3}}}};
   out["memory"] = {{"total", hardware.memory_total}, {"available", hardware.memory_available}};
   out["memory"]["limit"] = hardware.memory_limit ? ordered_json(hardware.memory_limit) : ordered_json();
   out["libraries"] = ordered_json::array();

@@ -17,15 +17,15 @@ namespace thalweg {
 
 ThreadPool::~ThreadPool() = default;
 
-namespace {
-
-thread_local bool inside_task = false;
-
 int available_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+namespace {
+
+thread_local bool inside_task = false;
 
 inline void relax() { __builtin_ia32_pause(); }
 

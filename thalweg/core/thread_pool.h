@@ -19,6 +19,8 @@ class TW_API ThreadPool {
   virtual void run(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) = 0;
 };
 
+int available_cores();  // that this process may use
+
 // The library's own pool: threads - 1 workers that spin briefly, then sleep; the caller works too.
 TW_API std::unique_ptr<ThreadPool> make_thread_pool(int threads);
 

@@ -73,7 +73,8 @@ std::string amx_state() {
 config::Library vector_library() {
   // The best target is the lowest bit; every kernel is dispatched to it.
   const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
-  const std::string version = std::to_string(HWY_MAJOR) + "." + std::to_string(HWY_MINOR) + "." + std::to_string(HWY_PATCH);
+  const std::string version =
+      std::to_string(HWY_MAJOR) + "." + std::to_string(HWY_MINOR) + "." + std::to_string(HWY_PATCH);
   return {"Highway", version, hwy::TargetName(targets & -targets)};
 }
 

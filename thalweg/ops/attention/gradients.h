@@ -7,7 +7,7 @@ namespace thalweg {
 // Both in f32 or f64.
 struct AttentionResult {
   Tensor o;           // what attention gives
-  Tensor statistics;  // [2, batch, heads, queries]: of every query the largest score before scaling, and its weight
+  Tensor statistics;  // [batch, heads, queries, 2]: the largest sign(scale) * q k^T and its weight, zeros without keys
 };
 AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options);
 

@@ -1,6 +1,7 @@
 #include "tests/support/sample.h"
 #include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/pad/pad.h"
 
 using namespace thalweg;
@@ -9,8 +10,6 @@ using namespace thalweg::testing;
 namespace {
 
 using In = const std::vector<Tensor>&;
-
-Tensor zeros_of(const Shape& shape) { return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape); }
 
 struct Case {
   std::string label;
@@ -26,7 +25,7 @@ struct Case {
 // x with one more column, of this value.
 Tensor with_column(const Tensor& x, double value) { return pad(x, {{0, 0}, {0, 0}, {0, 0}, {0, 1}}, {.value = value}); }
 
-// Adds `raise` to every product of a query and a key. The products stay exact in f32.
+// Queries and keys of which every product is greater by c.raise, and exact in f32.
 std::pair<Tensor, Tensor> raised(const Case& c, In in) {
   if (c.raise == 0) return {in[0], in[1]};
   return {with_column(in[0], c.raise / 64), with_column(in[1], 64)};
@@ -34,7 +33,12 @@ std::pair<Tensor, Tensor> raised(const Case& c, In in) {
 
 void add_samples(std::vector<Sample>& list, const Case& c) {
   const bool all_seen = c.mask.empty() && !c.causal;  // a hidden NaN may still spread
-  Sample forward{.op = "attention", .label = c.label, .inputs = {{c.q}, {c.k}, {c.v}}, .call = {}, .tolerance = 2, .nonfinite = all_seen};
+  Sample forward{.op = "attention",
+                 .label = c.label,
+                 .inputs = {{c.q}, {c.k}, {c.v}},
+                 .call = {},
+                 .tolerance = 2,
+                 .nonfinite = all_seen};
   if (c.raise != 0) forward.dtypes = {f32, f64};  // the others do not hold the products
   forward.inputs.insert(forward.inputs.end(), c.mask.begin(), c.mask.end());
   forward.call = [c](In in) {
@@ -43,8 +47,13 @@ void add_samples(std::vector<Sample>& list, const Case& c) {
   };
   list.push_back(forward);
   const Shape d_o = c.q.with(3, c.v.last());
-  Sample backward{.op = "attention_backward", .label = c.label, .inputs = {{c.q}, {c.k}, {c.v}, {d_o}}, .call = {}, .dtypes = {f32, f64},
-                  .tolerance = 8, .nonfinite = false};
+  Sample backward{.op = "attention_backward",
+                  .label = c.label,
+                  .inputs = {{c.q}, {c.k}, {c.v}, {d_o}},
+                  .call = {},
+                  .dtypes = {f32, f64},
+                  .tolerance = 8,
+                  .nonfinite = false};
   backward.inputs.insert(backward.inputs.end(), c.mask.begin(), c.mask.end());
   backward.call = [c](In in) {
     const Attention options = c.options(in.size() == 5 ? in[4] : Tensor());
@@ -60,16 +69,40 @@ Input mask(Shape shape) { return {.shape = shape, .domain = Domain::boolean}; }
 
 std::vector<Mistake> mistakes() {
   const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words) {
-    return Mistake{.op = "attention", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
+    return Mistake{
+        .op = "attention", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
-  const Tensor q = zeros_of({2, 3, 4, 5});
+  const Tensor q = zeros({2, 3, 4, 5});
   return {
-      wrong("rank", [=] { attention(zeros_of({4, 5}), q, q); }, {"[attention]", "q of rank 4", "[4, 5]"}),
-      wrong("size of keys", [=] { attention(q, zeros_of({2, 3, 4, 6}), q); }, {"[attention]", "keys of size 5", "[2, 3, 4, 6]"}),
-      wrong("heads", [=] { attention(q, zeros_of({2, 1, 4, 5}), q); }, {"[attention]", "3 heads", "[2, 1, 4, 5]", "repeat"}),
-      wrong("number of values", [=] { attention(q, q, zeros_of({2, 3, 7, 5})); }, {"[attention]", "4 values", "[2, 3, 7, 5]"}),
-      wrong("mask of numbers", [=] { attention(q, q, q, {.mask = zeros_of({4, 4})}); }, {"[attention]", "boolean mask", "f32"}),
-      wrong("shape of the mask", [=] { attention(q, q, q, {.mask = Tensor::from(std::vector<bool>(12), {3, 4})}); },
+      wrong("rank",
+            [=] {
+              attention(zeros({4, 5}), q, q);
+            },
+            {"[attention]", "q of rank 4", "[4, 5]"}),
+      wrong("size of keys",
+            [=] {
+              attention(q, zeros({2, 3, 4, 6}), q);
+            },
+            {"[attention]", "keys of size 5", "[2, 3, 4, 6]"}),
+      wrong("heads",
+            [=] {
+              attention(q, zeros({2, 1, 4, 5}), q);
+            },
+            {"[attention]", "3 heads", "[2, 1, 4, 5]", "repeat"}),
+      wrong("number of values",
+            [=] {
+              attention(q, q, zeros({2, 3, 7, 5}));
+            },
+            {"[attention]", "4 values", "[2, 3, 7, 5]"}),
+      wrong("mask of numbers",
+            [=] {
+              attention(q, q, q, {.mask = zeros({4, 4})});
+            },
+            {"[attention]", "boolean mask", "f32"}),
+      wrong("shape of the mask",
+            [=] {
+              attention(q, q, q, {.mask = Tensor::from(std::vector<bool>(12), {3, 4})});
+            },
             {"[attention]", "[2, 3, 4, 4]", "got [3, 4]"}),
   };
 }

@@ -15,18 +15,19 @@
 namespace thalweg {
 namespace {
 
-// statistics [2, ...], the largest logit and its softmax, are kept, so that the gradient need not find them again.
+// Statistics [..., 2] are kept, so that the gradient need not find them again: the largest logit, and its softmax.
 struct Dense {};           // labels, logits -> loss, statistics
 struct DenseBackward {};   // labels, logits, statistics, dloss -> dlogits
 struct Sparse {};          // labels, logits -> loss, statistics
 struct SparseBackward {};  // labels, logits, statistics, dloss -> dlogits
 
 Specs infer_losses(const char* op, const Spec& logits) {
-  TW_CHECK_USER(is_float(logits.dtype), op, "tw::cast(logits, tw::f32)", "expected logits of a float dtype, got {}", logits.dtype);
+  TW_CHECK_USER(is_float(logits.dtype), op, "tw::cast(logits, tw::f32)", "expected logits of a float dtype, got {}",
+                logits.dtype);
   TW_CHECK_USER(logits.rank() >= 1 && logits.shape.last() >= 1, op, "logits are [..., classes]",
                 "expected logits with at least one class, got {}", logits.shape);
   const Spec loss{logits.dtype, logits.shape.without(logits.rank() - 1)};
-  return {loss, Spec{logits.dtype, concatenate(Shape{2}, loss.shape)}};
+  return {loss, Spec{logits.dtype, concatenate(loss.shape, Shape{2})}};
 }
 
 Specs infer(const Dense&, Inputs in) {
@@ -39,7 +40,8 @@ Specs infer(const Dense&, Inputs in) {
 Specs infer(const Sparse&, Inputs in) {
   constexpr const char* op = "sparse_softmax_cross_entropy";
   TW_CHECK_USER(in[0].dtype == i32 || in[0].dtype == i64, op,
-                "labels are class numbers; give probabilities to tw::softmax_cross_entropy", "expected labels of i32 or i64, got {}", in[0].dtype);
+                "labels are class numbers; give probabilities to tw::softmax_cross_entropy",
+                "expected labels of i32 or i64, got {}", in[0].dtype);
   const Specs losses = infer_losses(op, in[1]);
   TW_CHECK_USER(in[0].shape == losses[0].shape, op, "labels have the shape of the logits without the classes",
                 "expected labels {} for logits {}, got {}", losses[0].shape, in[1].shape, in[0].shape);
@@ -50,7 +52,8 @@ Specs infer(const DenseBackward&, Inputs in) { return {in[1]}; }
 Specs infer(const SparseBackward&, Inputs in) { return {in[1]}; }
 
 cpu::IndexView indices(const Array& labels) {
-  return labels.dtype() == i32 ? cpu::IndexView(labels.as<const std::int32_t>()) : cpu::IndexView(labels.as<const std::int64_t>());
+  return labels.dtype() == i32 ? cpu::IndexView(labels.as<const std::int32_t>())
+                               : cpu::IndexView(labels.as<const std::int64_t>());
 }
 
 Ints position_in(const Shape& shape, std::int64_t flat) {
@@ -65,15 +68,16 @@ Ints position_in(const Shape& shape, std::int64_t flat) {
 void check_labels(const Array& labels, std::int64_t classes) {
   if (const auto bad = cpu::find_bad_index(indices(labels), labels.size(), classes))
     TW_FAIL(out_of_range, "sparse_softmax_cross_entropy", "labels count the classes from 0",
-            "label {} at {} is out of range: expected 0 to {} for {} classes", bad->value, position_in(labels.shape(), bad->position),
-            classes - 1, classes);
+            "label {} at {} is out of range: expected 0 to {} for {} classes", bad->value,
+            position_in(labels.shape(), bad->position), classes - 1, classes);
 }
 
 // body(kernels, rows, n, TypeTag<T>)
 template <class Body>
 void with_kernels(const Array& logits, Body body) {
   const std::int64_t n = logits.shape().last();
-  with_wide_type(logits.dtype(), [&]<class T>(TypeTag<T> tag) { body(cpu::cross_entropy_kernels<T>(), logits.size() / n, n, tag); });
+  with_wide_type(logits.dtype(),
+                 [&]<class T>(TypeTag<T> tag) { body(cpu::cross_entropy_kernels<T>(), logits.size() / n, n, tag); });
 }
 
 void run(const Dense&, Arrays in, Arrays out) {
@@ -89,12 +93,14 @@ void run(const Sparse&, Arrays in, Arrays out) {
 }
 void run(const DenseBackward&, Arrays in, Arrays out) {
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.dense_gradient(in[1].as<const T>(), in[0].as<const T>(), in[2].as<const T>(), in[3].as<const T>(), rows, n, out[0].as<T>());
+    kernels.dense_gradient(in[1].as<const T>(), in[0].as<const T>(), in[2].as<const T>(), in[3].as<const T>(), rows, n,
+                           out[0].as<T>());
   });
 }
 void run(const SparseBackward&, Arrays in, Arrays out) {
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse_gradient(in[1].as<const T>(), indices(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n, out[0].as<T>());
+    kernels.sparse_gradient(in[1].as<const T>(), indices(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n,
+                            out[0].as<T>());
   });
 }
 
@@ -104,7 +110,7 @@ Tensor right_class(const Tensor& labels, const Tensor& logits) {
 }
 
 Tensor statistics(const Tensor& logits) {
-  return stack({reduce_max(logits, {.axes = -1}), reduce_max(softmax(logits), {.axes = -1})});
+  return stack({reduce_max(logits, {.axes = -1}), reduce_max(softmax(logits), {.axes = -1})}, -1);
 }
 
 Tensors reference(const Dense&, const Tensors& in) {
@@ -115,7 +121,9 @@ Tensors reference(const Sparse&, const Tensors& in) {
   return {-reduce_sum(chosen, {.axes = -1}), statistics(in[1])};
 }
 // These find the softmax anew, so that derivatives by the logits are complete without one by the statistics.
-Tensors reference(const DenseBackward&, const Tensors& in) { return {(softmax(in[1]) - in[0]) * expand_dims(in[3], -1)}; }
+Tensors reference(const DenseBackward&, const Tensors& in) {
+  return {(softmax(in[1]) - in[0]) * expand_dims(in[3], -1)};
+}
 Tensors reference(const SparseBackward&, const Tensors& in) {
   return {(softmax(in[1]) - cast(right_class(in[0], in[1]), in[1].dtype())) * expand_dims(in[3], -1)};
 }
@@ -160,10 +168,12 @@ CrossEntropyResult sparse_softmax_cross_entropy_forward(const Tensor& labels, co
   return {out[0], out[1]};
 }
 
-Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics, const Tensor& dloss) {
+Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics,
+                                      const Tensor& dloss) {
   return apply(softmax_cross_entropy_backward_info(), DenseBackward{}, {labels, logits, statistics, dloss})[0];
 }
-Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics, const Tensor& dloss) {
+Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics,
+                                             const Tensor& dloss) {
   return apply(sparse_softmax_cross_entropy_backward_info(), SparseBackward{}, {labels, logits, statistics, dloss})[0];
 }
 

@@ -21,10 +21,9 @@ struct AttentionMask {
 // o = softmax(scale * q k^T) v for every batch and head; T is float or double. No queries x keys buffer is made.
 // A query that sees no key gives zeros and zero gradients. NaN in a query, key or value reaches every output that sees
 // it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
-//
-// For the gradient two numbers per query are kept, zeros where it sees no key: the largest sign(scale) * q k^T, and the
-// weight 1 / sum(exp(score - largest)) of that key. In one number, log(sum(exp(scores))), a large score would take the
-// digits of the sum.
+// Statistics of a query: the largest sign(scale) * q k^T, and the weight 1 / sum(exp(score - largest score)) of that
+// key; 0 and 0 where it sees no key. They are not joined to one logarithm, in which the sum would be lost beside a
+// large score.
 template <class T>
 struct Attention {
   AttentionShape shape;
@@ -34,7 +33,7 @@ struct Attention {
   const T* k;       // [batch, heads, keys, depth]
   const T* v;       // [batch, heads, keys, value_depth]
   T* o;             // [batch, heads, queries, value_depth]
-  T* statistics;    // [2, batch, heads, queries]: the largest, its weight
+  T* statistics;    // [batch, heads, queries, 2], kept for the gradient
   void* workspace;  // attention_workspace_forward(shape, sizeof(T)) bytes
 };
 
@@ -47,7 +46,7 @@ struct AttentionGradient {
   const T* k;           // [batch, heads, keys, depth]
   const T* v;           // [batch, heads, keys, value_depth]
   const T* o;           // [batch, heads, queries, value_depth]
-  const T* statistics;  // [2, batch, heads, queries]
+  const T* statistics;  // [batch, heads, queries, 2]
   const T* d_o;         // [batch, heads, queries, value_depth]
   T* dq;                // as q
   T* dk;                // as k

@@ -36,8 +36,7 @@ class KeyBlocks {
         k_(a.k + head * shape_.keys * shape_.depth),
         v_(a.v + head * shape_.keys * shape_.value_depth),
         d_o_(a.d_o + head * shape_.queries * shape_.value_depth),
-        largest_(a.statistics + head * shape_.queries),
-        weight_(largest_ + shape_.batch * shape_.heads * shape_.queries),
+        statistics_(a.statistics + 2 * head * shape_.queries),
         delta_(delta),
         dq_(dq),
         dk_(a.dk + head * shape_.keys * shape_.depth),
@@ -50,8 +49,8 @@ class KeyBlocks {
     for (key_ = first * kKeyBlock; key_ < shape_.keys; key_ += step * kKeyBlock) {
       keys_ = std::min(kKeyBlock, shape_.keys - key_);
       const T* k = k_ + key_ * shape_.depth;
-      pack_transposed(k, keys_, shape_.depth, score_scale_.sign, scratch_ + at_.keys);
-      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, T(1), scratch_ + at_.values);
+      pack_transposed(k, keys_, shape_.depth, scratch_ + at_.keys);
+      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.values);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, kKeyBlock * row_, T(0));
       std::fill_n(scratch_ + at_.dv, kKeyBlock * value_row_, T(0));
@@ -101,11 +100,13 @@ class KeyBlocks {
     T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     ScoreTile<T> tile;
     multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
+    score_scale_.apply_sign(tile);
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
-      const V largest = hn::Set(S::d, largest_[query_row(r + i)]), weight = hn::Set(S::d, weight_[query_row(r + i)]);
+      const T* row = statistics_ + 2 * std::min(query_ + r + i, shape_.queries - 1);
+      const V largest = hn::Set(S::d, row[0]), weight = hn::Set(S::d, row[1]);
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) tile[i][v] = hn::Mul(weight, score_scale_.exponential(tile[i][v], largest));
     }
@@ -115,7 +116,7 @@ class KeyBlocks {
     const V scale = hn::Set(S::d, scale_);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
-      const V delta = hn::Set(S::d, delta_[query_row(r + i)]);
+      const V delta = hn::Set(S::d, delta_[std::min(query_ + r + i, shape_.queries - 1)]);
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
         const V scaled = hn::Mul(scale, hn::LoadU(S::d, p + i * S::kSlab + v * S::kWidth));
@@ -124,9 +125,6 @@ class KeyBlocks {
     }
     store_tile<T>(tile, ds);
   }
-
-  // Query r of the block; the last one stands in for missing ones.
-  HWY_INLINE std::int64_t query_row(std::int64_t r) const { return std::min(query_ + r, shape_.queries - 1); }
 
   static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {
     const V hidden = hn::Set(S::d, kMinusInfinity<T>);
@@ -176,10 +174,10 @@ class KeyBlocks {
   const AttentionShape& shape_;
   HeadMask mask_;
   T scale_;
-  ScoreScale<T> score_scale_;
+  Scale<T> score_scale_;
   std::int64_t row_, value_row_;
   BackwardScratch at_;
-  const T *q_, *k_, *v_, *d_o_, *largest_, *weight_, *delta_;
+  const T *q_, *k_, *v_, *d_o_, *statistics_, *delta_;
   T *dq_, *dk_, *dv_, *scratch_;
   const T* k_rows_ = nullptr;
   std::int64_t key_ = 0, keys_ = 0, query_ = 0, queries_ = 0;  // the blocks at work

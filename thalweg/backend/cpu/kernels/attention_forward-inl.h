@@ -31,15 +31,14 @@ class QueryBlock {
         k_(a.k + head * shape_.keys * shape_.depth),
         v_(a.v + head * shape_.keys * shape_.value_depth),
         o_(a.o + (head * shape_.queries + first) * shape_.value_depth),
-        largest_(a.statistics + head * shape_.queries + first),
-        weight_(largest_ + shape_.batch * shape_.heads * shape_.queries),
+        statistics_(a.statistics + 2 * (head * shape_.queries + first)),
         row_(padded(shape_.value_depth)) {
     const ForwardScratch at(shape_);
     queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
     values_ = scratch + at.values, maximum_ = scratch + at.statistics;
     sum_ = maximum_ + kQueryBlock, shrink_ = sum_ + kQueryBlock;
     const T* q = a.q + (head * shape_.queries + first) * shape_.depth;
-    pack_transposed(q, count_, shape_.depth, scale_.sign, queries_);
+    pack_transposed(q, count_, shape_.depth, queries_);
   }
 
   void run() {
@@ -77,6 +76,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; r += S::kRows) {
       ScoreTile<T> tile;
       multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
+      scale_.apply_sign(tile);
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
       HWY_UNROLL(8)
@@ -154,26 +154,25 @@ class QueryBlock {
 
   void write() const {
     for (std::int64_t r = 0; r < count_; ++r) {
-      T* o = o_ + r * shape_.value_depth;
+      T *o = o_ + r * shape_.value_depth, *statistics = statistics_ + 2 * r;
       if (sum_[r] == 0) {
         std::fill_n(o, shape_.value_depth, T(0));
-        largest_[r] = weight_[r] = 0;
+        std::fill_n(statistics, 2, T(0));
         continue;
       }
-      largest_[r] = maximum_[r];
-      weight_[r] = T(1) / sum_[r];
+      statistics[0] = maximum_[r], statistics[1] = T(1) / sum_[r];
       const T* row = output_ + r * row_;
-      const Lanes<T> factor(weight_[r]);
-      for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * factor, o); });
+      const Lanes<T> weight(statistics[1]);
+      for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * weight, o); });
     }
   }
 
   const AttentionShape& shape_;
   HeadMask mask_;
-  ScoreScale<T> scale_;
+  Scale<T> scale_;
   std::int64_t first_, count_;
   const T *k_, *v_;
-  T *o_, *largest_, *weight_;
+  T *o_, *statistics_;
   std::int64_t row_;
   T *queries_, *scores_, *output_, *values_;
   T *maximum_, *sum_, *shrink_;  // [query block]

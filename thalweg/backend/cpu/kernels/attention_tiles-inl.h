@@ -80,6 +80,27 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   }
 }
 
+// Scores are scaled last: a tile holds s = sign(scale) * q k^T, the same bits in both passes, and p is the exponential
+// of |scale| * (s - largest), a difference that has not been rounded to the digits of a large score.
+template <class T>
+struct Scale {
+  T sign, factor;  // factor is in units of log2, and above 0: times -infinity it is still -infinity
+
+  explicit Scale(T scale)
+      : sign(static_cast<T>((scale > 0) - (scale < 0))),
+        factor(scale == 0 ? T(1) : std::abs(scale) * T(1.4426950408889634)) {}
+
+  HWY_INLINE void apply_sign(ScoreTile<T>& tile) const {
+    using S = TileShape<T>;
+    if (sign == 1) return;
+    THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Mul(tile[r][v], hn::Set(S::d, sign));
+  }
+  HWY_INLINE VecOf<T> exponential(VecOf<T> s, VecOf<T> largest) const {
+    const hn::ScalableTag<T> d;
+    return exp2_nonpositive(d, hn::Mul(hn::Sub(s, largest), hn::Set(d, factor)));
+  }
+};
+
 // tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
 template <int kRowStep, int kStep, int kVectors, class T>
 HWY_INLINE void accumulate(VecOf<T> (&tile)[TileShape<T>::kOutRows][kVectors], const T* HWY_RESTRICT a,
@@ -121,15 +142,14 @@ HWY_INLINE void update_rows(T* c, std::int64_t ldc, std::int64_t columns, Add ad
 }
 #undef THALWEG_TILE
 
-// out[c][r] = in[r][c] * factor for r < 4, c < 4
+// out[c][r] = in[r][c] for r < 4, c < 4
 template <class T>
-HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T factor, T* out, std::int64_t out_ld) {
+HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T* out, std::int64_t out_ld) {
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 4) {
     const hn::Full128<T> d;
-    const auto f = hn::Set(d, factor);
-    const auto r0 = hn::Mul(f, hn::LoadU(d, in)), r1 = hn::Mul(f, hn::LoadU(d, in + ld));
-    const auto r2 = hn::Mul(f, hn::LoadU(d, in + 2 * ld)), r3 = hn::Mul(f, hn::LoadU(d, in + 3 * ld));
+    const auto r0 = hn::LoadU(d, in), r1 = hn::LoadU(d, in + ld);
+    const auto r2 = hn::LoadU(d, in + 2 * ld), r3 = hn::LoadU(d, in + 3 * ld);
     const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
     const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
     hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
@@ -140,12 +160,12 @@ HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T factor, T* out, st
   }
 #endif
   for (int c = 0; c < 4; ++c)
-    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c] * factor;
+    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c];
 }
 
-// x [rows, width] * factor -> out [slabs][width][slab]; missing rows of the last slab become 0.
+// x [rows, width] -> out [slabs][width][slab]; missing rows of the last slab become 0.
 template <class T>
-void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor, T* out) {
+void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T* out) {
   constexpr std::int64_t kSlab = TileShape<T>::kSlab;
   const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
   for (std::int64_t row = 0; row < padded_rows; row += 4) {
@@ -153,10 +173,10 @@ void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor
     std::int64_t column = 0;
     if (row + 4 <= rows)
       for (; column + 4 <= width; column += 4)
-        transpose_4x4(x + row * width + column, width, factor, to + column * kSlab, kSlab);
+        transpose_4x4(x + row * width + column, width, to + column * kSlab, kSlab);
     for (; column < width; ++column)
       for (std::int64_t r = 0; r < 4; ++r)
-        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] * factor : T(0);
+        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] : T(0);
   }
 }
 
@@ -170,22 +190,6 @@ const T* padded_rows(const T* x, std::int64_t rows, std::int64_t width, T* copy)
   }
   return copy;
 }
-
-// Tiles hold s = sign * q k^T, and exp(scale * (q k^T - largest)) = 2^(factor * (s - largest)). Scaling after the
-// product makes s the same bits forward and backward, however large: at the largest the weight is exactly 1.
-template <class T>
-struct ScoreScale {
-  T sign, factor;  // factor > 0, so that -infinity stays hidden
-
-  explicit ScoreScale(T scale)
-      : sign(static_cast<T>((scale > 0) - (scale < 0))),
-        factor(scale == 0 ? T(1) : std::abs(scale) * T(1.4426950408889634)) {}
-
-  HWY_INLINE VecOf<T> exponential(VecOf<T> s, VecOf<T> largest) const {
-    const hn::ScalableTag<T> d;
-    return exp2_nonpositive(d, hn::Mul(hn::Set(d, factor), hn::Sub(s, largest)));
-  }
-};
 
 // The mask of one head as scores: 0 where seen, -infinity elsewhere.
 struct HeadMask {

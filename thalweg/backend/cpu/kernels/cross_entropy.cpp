@@ -22,6 +22,8 @@ namespace {
 template <class T>
 struct RowSum {
   T top, total;
+
+  void keep(T* statistics) const { statistics[0] = top, statistics[1] = T(1) / total; }
 };
 
 template <class T>
@@ -37,20 +39,13 @@ void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
   });
 }
 
-// statistics [2, rows]
-template <class T>
-void keep(RowSum<T> found, std::int64_t row, std::int64_t rows, T* statistics) {
-  statistics[row] = found.top;
-  statistics[rows + row] = T(1) / found.total;
-}
-
 template <class T>
 void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T* x = logits + row * n;
     const RowSum<T> found = row_sum(x, n);
     loss[row] = std::log(found.total) - (x[labels[row]] - found.top);
-    keep(found, row, rows, statistics);
+    found.keep(statistics + 2 * row);
   });
 }
 
@@ -60,7 +55,7 @@ void sparse_gradient(const T* logits, IndexView labels, const T* statistics, con
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T* x = logits + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> top(statistics[row]), factor(statistics[rows + row] * dloss[row]);
+    const Lanes<T> top(statistics[2 * row]), factor(statistics[2 * row + 1] * dloss[row]);
     for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(exp(chunk.load(x) - top) * factor, dx); });
     dx[labels[row]] -= dloss[row];
   });
@@ -78,7 +73,7 @@ void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, 
       total = total + chunk.load(label) * (log_total - (chunk.load(x, found.top) - top));
     });
     loss[row] = sum(total);
-    keep(found, row, rows, statistics);
+    found.keep(statistics + 2 * row);
   });
 }
 
@@ -88,7 +83,7 @@ void dense_gradient(const T* logits, const T* labels, const T* statistics, const
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T *x = logits + row * n, *label = labels + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> top(statistics[row]), weight(statistics[rows + row]), row_dloss(dloss[row]);
+    const Lanes<T> top(statistics[2 * row]), weight(statistics[2 * row + 1]), row_dloss(dloss[row]);
     for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
       chunk.store((exp(chunk.load(x) - top) * weight - chunk.load(label)) * row_dloss, dx);
     });

@@ -6,7 +6,7 @@
 
 namespace thalweg::cpu {
 
-// Softmax cross-entropy of logits [rows, n]. T is float or double. Forward keeps statistics [2, rows] for the gradient:
+// Softmax cross-entropy of logits [rows, n]. T is float or double. Forward keeps statistics [rows, 2] for the gradient:
 // the largest logit, and its softmax 1 / sum(exp(logits - largest)). In one number, log(sum(exp(logits))), a large
 // logit would take the digits of the sum. dlogits may be logits. Labels must lie in [0, n): see find_bad_index.
 template <class T>
