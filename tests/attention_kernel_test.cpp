@@ -59,12 +59,12 @@ struct AttentionCase {
   AttentionShape shape;
   AttentionMask mask;
   T scale = T(0.3);
-  std::vector<T> q, k, v, o, lse, d_o, dq, dk, dv;
+  std::vector<T> q, k, v, o, statistics, d_o, dq, dk, dv;
 
   explicit AttentionCase(const AttentionShape& s) : shape(s) {
     const int64_t heads = s.batch * s.heads;
     q = random_values<T>(heads * s.queries * s.depth, 21), k = random_values<T>(heads * s.keys * s.depth, 22);
-    v = random_values<T>(heads * s.keys * s.value_depth, 23), lse.resize(heads * s.queries);
+    v = random_values<T>(heads * s.keys * s.value_depth, 23), statistics.resize(2 * heads * s.queries);
     d_o = random_values<T>(heads * s.queries * s.value_depth, 24), o = d_o, dq = q, dk = k, dv = v;
   }
 
@@ -73,18 +73,26 @@ struct AttentionCase {
     const auto scratch = [](std::size_t bytes) { return std::vector<T>(bytes / sizeof(T), T(kNan)); };
     auto forward = scratch(cpu::attention_workspace_forward(shape, sizeof(T)));
     cpu::attention_kernels<T>().forward(
-        {shape, mask, scale, q.data(), k.data(), v.data(), o.data(), lse.data(), forward.data()});
+        {shape, mask, scale, q.data(), k.data(), v.data(), o.data(), statistics.data(), forward.data()});
     auto backward = scratch(cpu::attention_workspace_backward(shape, sizeof(T)));
-    cpu::attention_kernels<T>().backward({shape, mask, scale, q.data(), k.data(), v.data(), o.data(), lse.data(),
+    cpu::attention_kernels<T>().backward({shape, mask, scale, q.data(), k.data(), v.data(), o.data(), statistics.data(),
                                           d_o.data(), dq.data(), dk.data(), dv.data(), backward.data()});
-    return concatenate({o, lse, dq, dk, dv});
+    return concatenate({o, statistics, dq, dk, dv});
+  }
+
+  // log(sum(exp(scores))) of every query.
+  std::vector<T> lse() const {
+    std::vector<T> result;
+    for (std::size_t i = 0; i < statistics.size(); i += 2)
+      result.push_back((statistics[i] + std::log2(statistics[i + 1])) * T(0.69314718055994530942));
+    return result;
   }
 
   void check() {
     run_with_all_threads([&] { return run(); });
     const PlainAttention plain(shape, mask, scale, widen(q), widen(k), widen(v), widen(d_o));
     expect_near(o, plain.o, 128);
-    expect_near(lse, plain.lse, 64);
+    expect_near(lse(), plain.lse, 64);
     expect_near(dq, plain.dq, 512, 1);
     expect_near(dk, plain.dk, 512, 1);
     expect_near(dv, plain.dv, 512, 1);
@@ -142,6 +150,19 @@ TYPED_TEST(AttentionKernelTest, large_scores_do_not_overflow) {
     const PlainAttention plain(c.shape, c.mask, c.scale, widen(c.q), widen(c.k), widen(c.v), widen(c.d_o));
     // The scores reach 30,000, so a rounding of one is felt in p.
     expect_near(c.o, plain.o, 30000);
+    expect_near(c.dv, plain.dv, 30000, 1);
+  });
+}
+
+// With a single key p is 1 whatever the score, so dv is d_o to the last bit: the gradient finds the score of the
+// result.
+TYPED_TEST(AttentionKernelTest, gradient_finds_the_same_scores) {
+  for_each_target([] {
+    AttentionCase<TypeParam> c({1, 1, 1, 1, 33, 8});
+    c.scale = TypeParam(12345.6);
+    c.run();
+    EXPECT_EQ(c.o, c.v);
+    EXPECT_EQ(c.dv, c.d_o);
   });
 }
 
@@ -151,7 +172,7 @@ TEST(AttentionKernelTest, queries_that_see_nothing_give_zeros_and_zero_gradients
     const std::vector<std::uint8_t> mask = {1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
     c.mask = {mask.data(), 0, 0, 5, 1};
     c.run();
-    EXPECT_EQ(c.lse[1], -std::numeric_limits<float>::infinity());
+    EXPECT_EQ(c.lse()[1], -std::numeric_limits<float>::infinity());
     for (int i = 4; i < 8; ++i) EXPECT_TRUE(c.o[i] == 0 && c.dq[i] == 0);
     for (const float value : concatenate({c.o, c.dq, c.dk, c.dv})) EXPECT_TRUE(std::isfinite(value));
   });

@@ -21,7 +21,7 @@ constexpr float kScale = 0.125f;
 
 struct Case {
   cpu::AttentionShape shape;
-  std::vector<float> q, k, v, o, lse, d_o, dq, dk, dv;
+  std::vector<float> q, k, v, o, statistics, d_o, dq, dk, dv;
   std::vector<char> scratch;
 
   explicit Case(int64_t length) : shape{1, kHeads, length, length, kDepth, kDepth, true} {
@@ -33,7 +33,7 @@ struct Case {
       for (float& value : *x) value = values(engine);
     }
     for (auto* x : {&o, &dq, &dk, &dv}) x->resize(size);
-    lse.resize(size / kDepth);
+    statistics.resize(2 * size / kDepth);
     scratch.resize(std::max(forward_bytes(), backward_bytes()));
   }
 
@@ -42,7 +42,7 @@ struct Case {
 
   void forward() {
     cpu::attention_kernels<float>().forward(
-        {shape, {}, kScale, q.data(), k.data(), v.data(), o.data(), lse.data(), scratch.data()});
+        {shape, {}, kScale, q.data(), k.data(), v.data(), o.data(), statistics.data(), scratch.data()});
   }
   void backward() {
     cpu::attention_kernels<float>().backward({shape,
@@ -52,7 +52,7 @@ struct Case {
                                               k.data(),
                                               v.data(),
                                               o.data(),
-                                              lse.data(),
+                                              statistics.data(),
                                               d_o.data(),
                                               dq.data(),
                                               dk.data(),

@@ -3,29 +3,25 @@
 
 #include "tests/golden_runner/program.h"
 #include "thalweg/ops/argreduce/argreduce.h"
+#include "thalweg/ops/attention/attention.h"
+#include "thalweg/ops/batch_norm/batch_norm.h"
 #include "thalweg/ops/clip/clip.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/convolution/convolution.h"
 #include "thalweg/ops/cross_entropy/cross_entropy.h"
 #include "thalweg/ops/cumulative/cumulative.h"
 #include "thalweg/ops/elementwise.h"
-#if __has_include("thalweg/ops/attention/attention.h")
-#include "thalweg/ops/attention/attention.h"
-#endif
-#if __has_include("thalweg/ops/gather/gather.h")
 #include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/gather_nd/gather_nd.h"
-#include "thalweg/ops/one_hot/one_hot.h"
-#endif
-#if __has_include("thalweg/ops/layer_norm/layer_norm.h")
-#include "thalweg/ops/batch_norm/batch_norm.h"
 #include "thalweg/ops/layer_norm/layer_norm.h"
-#endif
 #include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/one_hot/one_hot.h"
 #include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/pool/pool.h"
+#include "thalweg/ops/recurrent/recurrent.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/resize/resize.h"
 #include "thalweg/ops/slice/slice.h"
 #include "thalweg/ops/softmax/softmax.h"
 #include "thalweg/ops/sort/sort.h"
@@ -109,7 +105,7 @@ Paddings paddings_of(const A& a) {
 StridedSlice strided_slice_of(const A& a) {
   return {.begin = a.integers("begin"),
           .end = a.integers("end"),
-          .strides = a.integers("strides"),
+          .strides = a.integers("strides", {{}}),
           .begin_mask = a.integer("begin_mask", 0),
           .end_mask = a.integer("end_mask", 0),
           .ellipsis_mask = a.integer("ellipsis_mask", 0),
@@ -236,7 +232,6 @@ const std::map<std::string, Program> table = {
     {"tile", [](const A& a, const X& x) { return tile(x[0], a.integers("multiples")); }},
     {"broadcast_to", [](const A& a, const X& x) { return broadcast_to(x[0], Shape(a.integers("shape"))); }},
     {"reverse", [](const A& a, const X& x) { return reverse(x[0], a.axes("axis")); }},
-#if __has_include("thalweg/ops/gather/gather.h")
     {"gather",
      [](const A& a, const X& x) {
        return gather(x[0], x[1], {.axis = a.integer("axis"), .batch_dims = a.integer("batch_dims", 0)});
@@ -253,7 +248,6 @@ const std::map<std::string, Program> table = {
                        .axis = a.integer("axis", -1),
                        .dtype = x.dtype()});
      }},
-#endif
 
     {"softmax", along_axis(softmax)},
     {"log_softmax", along_axis(log_softmax)},
@@ -268,8 +262,8 @@ const std::map<std::string, Program> table = {
        return conv2d(x[0], x[1],
                      {.strides = a.integers("strides"),
                       .padding = padding_of(a),
-                      .dilations = a.integers("dilations"),
-                      .groups = a.integer("groups")});
+                      .dilations = a.integers("dilations", {{1, 1}}),
+                      .groups = a.integer("groups", 1)});
      }},
     {"depthwise_conv2d",
      [](const A& a, const X& x) {
@@ -284,7 +278,12 @@ const std::map<std::string, Program> table = {
     {"max_pool2d", pool(max_pool)},
     {"avg_pool1d", pool(avg_pool)},
     {"avg_pool2d", pool(avg_pool)},
-#if __has_include("thalweg/ops/layer_norm/layer_norm.h")
+    {"resize_bilinear",
+     [](const A& a, const X& x) {
+       return resize_bilinear(x[0], a.integers("size"),
+                              {.align_corners = a.flag("align_corners", false),
+                               .half_pixel_centers = a.flag("half_pixel_centers", true)});
+     }},
     {"layer_norm",
      [](const A& a, const X& x) {
        require_last_axes(a, x);
@@ -296,16 +295,35 @@ const std::map<std::string, Program> table = {
        const auto [y, mean, variance] = batch_norm(x[0], x[1], x[2], {.epsilon = a.number("epsilon")});
        return Outputs{y, mean, variance};
      }},
-#endif
-#if __has_include("thalweg/ops/attention/attention.h")
     {"attention",
      [](const A& a, const X& x) {
-       Attention options{.causal = a.flag("causal")};
+       Attention options{.causal = a.flag("causal", false)};
        if (x.size() > 3) options.mask = x[3];
        if (a.has("scale")) options.scale = a.number("scale");
        return attention(x[0], x[1], x[2], options);
      }},
-#endif
+    {"lstm_cell",
+     [](const A&, const X& x) {
+       const auto [h, c] = lstm_cell(x[0], x[1], x[2], x[3], x[4], x[5]);
+       return Outputs{h, c};
+     }},
+    {"lstm_sequence",
+     [](const A& a, const X& x) {
+       const auto [sequence, h, c] =
+           lstm(x[0], x[1], x[2], x[3], x[4], x[5], {.go_backwards = a.flag("go_backwards", false)});
+       return Outputs{sequence, h, c};
+     }},
+    {"gru_cell",
+     [](const A& a, const X& x) {
+       return gru_cell(x[0], x[1], x[2], x[3], x[4], {.reset_after = a.flag("reset_after")});
+     }},
+    {"gru_sequence",
+     [](const A& a, const X& x) {
+       const auto [sequence, h] =
+           gru(x[0], x[1], x[2], x[3], x[4],
+               {.reset_after = a.flag("reset_after"), .go_backwards = a.flag("go_backwards", false)});
+       return Outputs{sequence, h};
+     }},
     {"clip_by_norm",
      [](const A& a, const X& x) { return clip_by_norm(x[0], a.number("clip_norm"), {.axes = a.axes("axes")}); }},
     {"clip_by_global_norm",

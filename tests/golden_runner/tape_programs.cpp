@@ -4,9 +4,7 @@
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/elementwise.h"
-#if __has_include("thalweg/ops/gather/gather.h")
 #include "thalweg/ops/gather/gather.h"
-#endif
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -207,7 +205,6 @@ Outputs loop_until(const Attributes&, const Inputs& in) {
   return {h, scalar(iterations, i32), tape.gradient(reduce_sum(h), x)};
 }
 
-#if __has_include("thalweg/ops/gather/gather.h")
 Outputs accumulate(const Attributes&, const Inputs& in) {
   const Tensor& x = in[0];
   GradientTape tape;
@@ -215,7 +212,6 @@ Outputs accumulate(const Attributes&, const Inputs& in) {
   const Tensor y = reduce_sum(square(gather(x, in[1]))) + reduce_sum(x);
   return {tape.gradient(y, x)};
 }
-#endif
 
 Outputs stop_recording(const Attributes&, const Inputs& in) {
   const Tensor& x = in[0];
@@ -267,34 +263,32 @@ Outputs integer_path(const Attributes&, const Inputs& in) {
 
 const std::map<std::string, Program>& tape_programs() {
   static const std::map<std::string, Program> programs = {
-    {"persistent", persistent},
-    {"jacobian", jacobian},
-    {"batch_jacobian", batch_jacobian},
-    {"hessian", hessian},
-    {"hvp", hvp},
-    {"third", third},
-    {"unconnected", unconnected},
-    {"stop_gradient", stopped_gradient},
-    {"watch", watch},
-    {"watch_middle", watch_middle},
-    {"variables", variables},
-    {"custom", custom},
-    {"straight_through", straight_through},
-    {"log1pexp_second", log1pexp_second},
-    {"recompute", recomputed},
-    {"output_gradients", output_gradients},
-    {"multi_target", multi_target},
-    {"cond", branch},
-    {"while_loop", loop},
-    {"while_dynamic", loop_until},
-#if __has_include("thalweg/ops/gather/gather.h")
-    {"accumulate", accumulate},
-#endif
-    {"stop_recording", stop_recording},
-    {"reset", reset},
-    {"same_twice", same_twice},
-    {"source_is_target", source_is_target},
-    {"integer_path", integer_path},
+      {"persistent", persistent},
+      {"jacobian", jacobian},
+      {"batch_jacobian", batch_jacobian},
+      {"hessian", hessian},
+      {"hvp", hvp},
+      {"third", third},
+      {"unconnected", unconnected},
+      {"stop_gradient", stopped_gradient},
+      {"watch", watch},
+      {"watch_middle", watch_middle},
+      {"variables", variables},
+      {"custom", custom},
+      {"straight_through", straight_through},
+      {"log1pexp_second", log1pexp_second},
+      {"recompute", recomputed},
+      {"output_gradients", output_gradients},
+      {"multi_target", multi_target},
+      {"cond", branch},
+      {"while_loop", loop},
+      {"while_dynamic", loop_until},
+      {"accumulate", accumulate},
+      {"stop_recording", stop_recording},
+      {"reset", reset},
+      {"same_twice", same_twice},
+      {"source_is_target", source_is_target},
+      {"integer_path", integer_path},
   };
   return programs;
 }

@@ -123,6 +123,8 @@ TW_SAMPLES {
     add("scalar", {{}, {}, {}});
     add("empty", {{2, 0}, {2, 0}, {2, 0}});
     add("several chunks", {{3, 171}, {3, 171}, {3, 171}});
+    add("several tasks", {{300, 350}, {350}, {}});
+    samples.samples.back().large = true;
     if (row.arity < 2) continue;
     add("row broadcast", {{4, 5}, {5}, {4, 5}});
     add("column broadcast", {{4, 1}, {4, 33}, {1, 33}});

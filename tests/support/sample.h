@@ -35,6 +35,7 @@ struct Sample {
   int gradient_order = 2;                         // 0: values only (not differentiable there)
   bool exact = false;                             // inputs are small whole numbers and every dtype must agree exactly
   double tolerance = 1;                           // multiplies the dtype's own
+  bool large = false;                             // several tasks for the pool: values and threads only
   bool nonfinite = true;                          // planted NaN and infinities must come out as the oracle says
 };
 

@@ -30,7 +30,8 @@ thread_local bool inside_task = false;
 inline void relax() { __builtin_ia32_pause(); }
 
 // One job at a time. A worker that finds none spins for a few microseconds (a fork-join then costs 0.2 us instead of
-// 7-85 us for a wake-up), then sleeps on the condition variable.
+// 7-85 us for a wake-up), then sleeps on the condition variable. The caller works too and waits only for workers that
+// have joined, never for one that sleeps or was not given a core.
 class OwnPool final : public ThreadPool {
  public:
   explicit OwnPool(int threads) {
@@ -41,7 +42,7 @@ class OwnPool final : public ThreadPool {
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
-      generation_.fetch_add(1, std::memory_order_release);
+      ++generation_;
     }
     wake_.notify_all();
     for (auto& worker : workers_) worker.join();
@@ -51,17 +52,18 @@ class OwnPool final : public ThreadPool {
 
   void run(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) override {
     std::lock_guard one_job(caller_);
+    body_ = &body;
+    tasks_ = tasks;
+    next_ = 0;
+    open_ = true;
     {
       std::lock_guard lock(mutex_);
-      body_ = &body;
-      tasks_ = tasks;
-      next_.store(0, std::memory_order_relaxed);
-      busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-      generation_.fetch_add(1, std::memory_order_release);
+      ++generation_;
     }
-    if (sleeping_.load(std::memory_order_acquire) > 0) wake_.notify_all();
+    if (sleeping_ > 0) wake_.notify_all();
     take_tasks();
-    while (busy_.load(std::memory_order_acquire) > 0) relax();
+    open_ = false;  // from here on nobody joins: joined_ is raised before open_ is looked at
+    for (int spins = 0; joined_ > 0; ++spins) spins < kSpins ? relax() : std::this_thread::yield();
   }
 
  private:
@@ -78,32 +80,33 @@ class OwnPool final : public ThreadPool {
     for (;;) {
       seen = wait_for_job(seen);
       if (stopping_) return;
-      take_tasks();
-      busy_.fetch_sub(1, std::memory_order_acq_rel);
+      ++joined_;
+      if (open_) take_tasks();
+      --joined_;
     }
   }
 
   std::uint64_t wait_for_job(std::uint64_t seen) {
     for (int i = 0; i < kSpins; ++i) {
-      if (auto now = generation_.load(std::memory_order_acquire); now != seen) return now;
+      if (const auto now = generation_.load(); now != seen) return now;
       relax();
     }
     std::unique_lock lock(mutex_);
-    sleeping_.fetch_add(1, std::memory_order_acq_rel);
-    wake_.wait(lock, [&] { return generation_.load(std::memory_order_acquire) != seen; });
-    sleeping_.fetch_sub(1, std::memory_order_acq_rel);
-    return generation_.load(std::memory_order_acquire);
+    ++sleeping_;
+    wake_.wait(lock, [&] { return generation_ != seen; });
+    --sleeping_;
+    return generation_;
   }
 
   std::vector<std::thread> workers_;
   std::mutex caller_, mutex_;
   std::condition_variable wake_;
   std::atomic<std::uint64_t> generation_{0};
-  std::atomic<int> sleeping_{0}, busy_{0};
+  std::atomic<int> sleeping_{0}, joined_{0};
+  std::atomic<bool> open_{false}, stopping_{false};
   std::atomic<std::int64_t> next_{0};
   std::int64_t tasks_ = 0;
   FunctionRef<void(std::int64_t)>* body_ = nullptr;
-  std::atomic<bool> stopping_{false};
 };
 
 struct Current {

@@ -9,16 +9,18 @@ namespace {
 
 void check_positive(const char* op, const char* what, const Ints& values) {
   for (auto value : values)
-    TW_CHECK_USER(value >= 1, op, "sizes, strides and dilations of a window are 1 or more", "expected {} of at least 1, got {}", what, values);
+    TW_CHECK_USER(value >= 1, op, "sizes, strides and dilations of a window are 1 or more",
+                  "expected {} of at least 1, got {}", what, values);
 }
 
 // Fills in the number of places and the padding.
 void slide(const char* op, WindowAxis& axis, Padding padding, const Ints& input, const Ints& taps) {
   const std::int64_t covered = (axis.taps - 1) * axis.dilation + 1;
   if (padding == Padding::valid) {
-    TW_CHECK_USER(covered <= axis.input, op, "use {.padding = tw::same}, a smaller window or a larger input",
-                  "a window of {} taps (dilation {}) covers {}, expected at most {}: spatial sizes {}, window {}, padding valid",
-                  axis.taps, axis.dilation, covered, axis.input, input, taps);
+    TW_CHECK_USER(
+        covered <= axis.input, op, "use {.padding = tw::same}, a smaller window or a larger input",
+        "a window of {} taps (dilation {}) covers {}, expected at most {}: spatial sizes {}, window {}, padding valid",
+        axis.taps, axis.dilation, covered, axis.input, input, taps);
     axis.output = (axis.input - covered) / axis.stride + 1;
     return;
   }

@@ -56,18 +56,22 @@ void run(const ArgReduce<largest>& op, Arrays in, Arrays out) {
   if (out[0].size() == 0) return;
   const std::int64_t tiles = (inner + tile_columns - 1) / tile_columns, tile_size = n * std::min(inner, tile_columns);
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_ranges(outer * tiles, std::max<std::int64_t>(1, task_elements / tile_size), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t column = i % tiles * tile_columns, o = i / tiles;
-        reduce_tile<largest>(in[0].as<const T>() + o * n * inner + column, n, inner, std::min(tile_columns, inner - column),
-                             out[0].as<std::int64_t>() + o * inner + column);
-      }
-    });
+    parallel_ranges(outer * tiles, std::max<std::int64_t>(1, task_elements / tile_size),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        const std::int64_t column = i % tiles * tile_columns, o = i / tiles;
+                        reduce_tile<largest>(in[0].as<const T>() + o * n * inner + column, n, inner,
+                                             std::min(tile_columns, inner - column),
+                                             out[0].as<std::int64_t>() + o * inner + column);
+                      }
+                    });
   });
 }
 
 template <bool largest>
-bool differentiable(const ArgReduce<largest>&) { return false; }
+bool differentiable(const ArgReduce<largest>&) {
+  return false;
+}
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 #include "thalweg/ops/attention/attention.h"
 
 #include <cmath>
-#include <limits>
 
 #include "thalweg/backend/cpu/kernels/attention.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
@@ -18,18 +18,22 @@
 namespace thalweg {
 namespace {
 
-// lse [batch, heads, queries] = log(sum(exp(scores))) is kept, so that the gradient need not find the maxima again.
+// Statistics [batch, heads, queries, 2] are kept, so that the gradient need not find the maxima again: the largest
+// score in units of log2, and the sum of 2^(score - it).
 struct Scores {
   bool causal;
   double scale;
 };
-struct Forward : Scores {};   // q, k, v [, mask] -> o, lse
-struct Backward : Scores {};  // q, k, v, o, lse, do [, mask] -> dq, dk, dv
+struct Forward : Scores {};   // q, k, v [, mask] -> o, statistics
+struct Backward : Scores {};  // q, k, v, o, statistics, do [, mask] -> dq, dk, dv
 
 void check_operand(const char* what, const Spec& spec, const Spec& q) {
-  TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]", "expected {} of rank 4, got {}", what, spec.shape);
-  TW_CHECK_USER(spec.shape[0] == q.shape[0] && spec.shape[1] == q.shape[1], "attention", "tw::repeat gives several queries one key head",
-                "expected {} with batch {} and {} heads like q {}, got {}", what, q.shape[0], q.shape[1], q.shape, spec.shape);
+  TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]",
+                "expected {} of rank 4, got {}", what, spec.shape);
+  TW_CHECK_USER(spec.shape[0] == q.shape[0] && spec.shape[1] == q.shape[1], "attention",
+                "tw::repeat gives several queries one key head",
+                "expected {} with batch {} and {} heads like q {}, got {}", what, q.shape[0], q.shape[1], q.shape,
+                spec.shape);
 }
 
 // The mask's sizes as [batch, heads, queries, keys], missing ones in front 1.
@@ -40,30 +44,41 @@ Shape aligned_mask(const Shape& mask) {
 }
 
 void check_mask(const Spec& mask, const Shape& scores) {
-  TW_CHECK_USER(mask.dtype == boolean, "attention", "true marks the keys a query sees: tw::cast(mask, tw::boolean)", "expected a boolean mask, got {}", mask.dtype);
+  TW_CHECK_USER(mask.dtype == boolean, "attention", "true marks the keys a query sees: tw::cast(mask, tw::boolean)",
+                "expected a boolean mask, got {}", mask.dtype);
   bool fits = mask.rank() <= 4;
-  for (int i = 0; fits && i < 4; ++i) fits = aligned_mask(mask.shape)[i] == 1 || aligned_mask(mask.shape)[i] == scores[i];
-  TW_CHECK_USER(fits, "attention", "the mask broadcasts to [batch, heads, queries, keys]", "expected a mask for scores {}, got {}", scores, mask.shape);
+  for (int i = 0; fits && i < 4; ++i)
+    fits = aligned_mask(mask.shape)[i] == 1 || aligned_mask(mask.shape)[i] == scores[i];
+  TW_CHECK_USER(fits, "attention", "the mask broadcasts to [batch, heads, queries, keys]",
+                "expected a mask for scores {}, got {}", scores, mask.shape);
 }
 
 Specs infer(const Forward&, Inputs in) {
   const Spec &q = in[0], &k = in[1], &v = in[2];
-  TW_CHECK_USER(is_float(q.dtype), "attention", "tw::cast(q, tw::f32)", "expected a float dtype, since the results are fractions, got {}", q.dtype);
+  TW_CHECK_USER(is_float(q.dtype), "attention", "tw::cast(q, tw::f32)",
+                "expected a float dtype, since the results are fractions, got {}", q.dtype);
   check_operand("q", q, q);
   check_operand("k", k, q);
   check_operand("v", v, q);
   TW_CHECK_USER(k.shape[3] == q.shape[3] && k.shape[3] > 0, "attention", "queries and keys have one size, at least 1",
                 "expected keys of size {} as in q {}, got k {}", q.shape[3], q.shape, k.shape);
-  TW_CHECK_USER(v.shape[2] == k.shape[2], "attention", "there is a value for every key", "expected {} values as in k {}, got v {}", k.shape[2], k.shape, v.shape);
+  TW_CHECK_USER(v.shape[2] == k.shape[2], "attention", "there is a value for every key",
+                "expected {} values as in k {}, got v {}", k.shape[2], k.shape, v.shape);
   const Shape rows = q.shape.prefix(3);
   if (in.size() == 4) check_mask(in[3], concatenate(rows, Shape{k.shape[2]}));
-  return {Spec{q.dtype, concatenate(rows, Shape{v.shape[3]})}, Spec{q.dtype, rows}};
+  return {Spec{q.dtype, concatenate(rows, Shape{v.shape[3]})}, Spec{q.dtype, concatenate(rows, Shape{2})}};
 }
 
 Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[2]}; }
 
 cpu::AttentionShape describe(const Scores& op, const Shape& q, const Shape& k, const Shape& v) {
-  return {.batch = q[0], .heads = q[1], .queries = q[2], .keys = k[2], .depth = q[3], .value_depth = v[3], .causal = op.causal};
+  return {.batch = q[0],
+          .heads = q[1],
+          .queries = q[2],
+          .keys = k[2],
+          .depth = q[3],
+          .value_depth = v[3],
+          .causal = op.causal};
 }
 
 cpu::AttentionMask describe(const Array& mask) {
@@ -74,19 +89,26 @@ cpu::AttentionMask describe(const Array& mask) {
 
 std::int64_t workspace(const Forward& op, Inputs in) {
   const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
-  return static_cast<std::int64_t>(cpu::attention_workspace_forward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
+  return static_cast<std::int64_t>(
+      cpu::attention_workspace_forward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
 }
 std::int64_t workspace(const Backward& op, Inputs in) {
   const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
-  return static_cast<std::int64_t>(cpu::attention_workspace_backward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
+  return static_cast<std::int64_t>(
+      cpu::attention_workspace_backward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
 }
 
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     cpu::attention_kernels<T>().forward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
                                          .mask = in.size() == 4 ? describe(in[3]) : cpu::AttentionMask{},
-                                         .scale = static_cast<T>(op.scale), .q = in[0].as<const T>(), .k = in[1].as<const T>(),
-                                         .v = in[2].as<const T>(), .o = out[0].as<T>(), .lse = out[1].as<T>(), .workspace = scratch.data()});
+                                         .scale = static_cast<T>(op.scale),
+                                         .q = in[0].as<const T>(),
+                                         .k = in[1].as<const T>(),
+                                         .v = in[2].as<const T>(),
+                                         .o = out[0].as<T>(),
+                                         .statistics = out[1].as<T>(),
+                                         .workspace = scratch.data()});
   });
 }
 
@@ -94,9 +116,16 @@ void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     cpu::attention_kernels<T>().backward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
                                           .mask = in.size() == 7 ? describe(in[6]) : cpu::AttentionMask{},
-                                          .scale = static_cast<T>(op.scale), .q = in[0].as<const T>(), .k = in[1].as<const T>(),
-                                          .v = in[2].as<const T>(), .o = in[3].as<const T>(), .lse = in[4].as<const T>(),
-                                          .d_o = in[5].as<const T>(), .dq = out[0].as<T>(), .dk = out[1].as<T>(), .dv = out[2].as<T>(),
+                                          .scale = static_cast<T>(op.scale),
+                                          .q = in[0].as<const T>(),
+                                          .k = in[1].as<const T>(),
+                                          .v = in[2].as<const T>(),
+                                          .o = in[3].as<const T>(),
+                                          .statistics = in[4].as<const T>(),
+                                          .d_o = in[5].as<const T>(),
+                                          .dq = out[0].as<T>(),
+                                          .dk = out[1].as<T>(),
+                                          .dv = out[2].as<T>(),
                                           .workspace = scratch.data()});
   });
 }
@@ -115,24 +144,26 @@ struct Plain {
     weights = softmax(scores);
     if (seen.defined()) weights = where(seen, weights, 0);
   }
-  // -infinity where no key is seen.
-  Tensor lse() const {
-    const Tensor found = logsumexp(scores, {.axes = -1});
-    return where(found <= -1e29, -std::numeric_limits<double>::infinity(), found);
+  Tensor statistics() const {
+    const Tensor top = reduce_max(scores, {.axes = -1, .keepdims = true}), none = top <= -1e29;
+    const Tensor total = reduce_sum(exp(scores - top), {.axes = -1, .keepdims = true});
+    return where(none, 0, concat({top * 1.4426950408889634, total}, -1));
   }
 };
 
 Tensors reference(const Forward& op, const Tensors& in) {
   const Plain plain(op, in[0], in[1], in.size() == 4 ? in[3] : Tensor());
-  return {matmul(plain.weights, in[2]), plain.lse()};
+  return {matmul(plain.weights, in[2]), plain.statistics()};
 }
 
-// Finds o and lse anew, so that derivatives by q, k and v are complete without those by o and lse.
+// Finds o and the statistics anew, so that derivatives by q, k and v are complete without those by them.
 Tensors reference(const Backward& op, const Tensors& in) {
   const Tensor weights = Plain(op, in[0], in[1], in.size() == 7 ? in[6] : Tensor()).weights, &d_o = in[5];
   const Tensor dweights = matmul(d_o, in[2], {.transpose_b = true});
-  const Tensor dscores = weights * (dweights - reduce_sum(dweights * weights, {.axes = -1, .keepdims = true})) * op.scale;
-  return {matmul(dscores, in[1]), matmul(dscores, in[0], {.transpose_a = true}), matmul(weights, d_o, {.transpose_a = true})};
+  const Tensor dscores =
+      weights * (dweights - reduce_sum(dweights * weights, {.axes = -1, .keepdims = true})) * op.scale;
+  return {matmul(dscores, in[1]), matmul(dscores, in[0], {.transpose_a = true}),
+          matmul(weights, d_o, {.transpose_a = true})};
 }
 
 // The mask, input 3, is kept where there is one.
@@ -140,8 +171,9 @@ Keeps keeps(const Forward&, Needs) { return {.inputs = {0, 1, 2, 3}, .outputs = 
 
 Gradients gradient(const Forward& op, const Kept& kept, const Tensors& dy, Needs) {
   const bool masked = kept.inputs() == 4;
-  const auto [q, k, v] = attention_backward(kept.input(0), kept.input(1), kept.input(2), kept.output(0), kept.output(1), dy[0],
-                                            {.causal = op.causal, .mask = masked ? kept.input(3) : Tensor(), .scale = op.scale});
+  const auto [q, k, v] =
+      attention_backward(kept.input(0), kept.input(1), kept.input(2), kept.output(0), kept.output(1), dy[0],
+                         {.causal = op.causal, .mask = masked ? kept.input(3) : Tensor(), .scale = op.scale});
   return masked ? Gradients{q, k, v, Gradient()} : Gradients{q, k, v};
 }
 
@@ -164,13 +196,14 @@ TW_DEFINE_OP(attention_backward, Backward)
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
   const DType dtype = promote("attention", promote("attention", q.dtype(), k.dtype()), v.dtype()), inside = wide(dtype);
   const Forward op{resolve(options, q)};
-  return cast(apply_masked(attention_info(), &op, {cast(q, inside), cast(k, inside), cast(v, inside)}, options.mask)[0], dtype);
+  return cast(apply_masked(attention_info(), &op, {cast(q, inside), cast(k, inside), cast(v, inside)}, options.mask)[0],
+              dtype);
 }
 
-AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                                      const Tensor& d_o, const Attention& options) {
+AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
+                                      const Tensor& statistics, const Tensor& d_o, const Attention& options) {
   const Backward op{resolve(options, q)};
-  const Tensors out = apply_masked(attention_backward_info(), &op, {q, k, v, o, lse, d_o}, options.mask);
+  const Tensors out = apply_masked(attention_backward_info(), &op, {q, k, v, o, statistics, d_o}, options.mask);
   return {out[0], out[1], out[2]};
 }
 

@@ -7,8 +7,8 @@
 namespace thalweg {
 
 struct Attention {
-  bool causal = false;                      // query i sees keys 0 … i only
-  Tensor mask = {};                         // boolean, true: seen; broadcasts to [batch, heads, queries, keys]
+  bool causal = false;                         // query i sees keys 0 … i only
+  Tensor mask = {};                            // boolean, true: seen; broadcasts to [batch, heads, queries, keys]
   std::optional<double> scale = std::nullopt;  // 1 / sqrt(size) if not given
 };
 // softmax(scale * q k^T) v for every batch entry and head, without a queries x keys buffer. A query that sees no key

@@ -17,12 +17,14 @@ struct Backward : BatchNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doff
 
 Specs infer(const Forward&, Inputs in) {
   constexpr const char* op = "batch_norm";
-  TW_CHECK_USER(is_float(in[0].dtype), op, "tw::cast(x, tw::f32)", "expected a float dtype, since the results are fractions, got {}", in[0].dtype);
+  TW_CHECK_USER(is_float(in[0].dtype), op, "tw::cast(x, tw::f32)",
+                "expected a float dtype, since the results are fractions, got {}", in[0].dtype);
   TW_CHECK_USER(in[0].rank() >= 1 && in[0].size() > 0, op, "x is [..., channels]; a mean needs at least one row",
                 "expected x with values, got {}", in[0].shape);
   const Shape channels{in[0].shape.last()};
-  TW_CHECK_USER(in[1].shape == channels && in[2].shape == channels, op, "scale and offset have an entry for every channel",
-                "expected scale and offset {} for x {}, got {} and {}", channels, in[0].shape, in[1].shape, in[2].shape);
+  TW_CHECK_USER(
+      in[1].shape == channels && in[2].shape == channels, op, "scale and offset have an entry for every channel",
+      "expected scale and offset {} for x {}, got {} and {}", channels, in[0].shape, in[1].shape, in[2].shape);
   return {in[0], in[1], in[1], in[1]};
 }
 Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[1]}; }
@@ -37,19 +39,33 @@ std::int64_t workspace(const Backward&, Inputs in) { return scratch_bytes(in[0])
 
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::batch_norm_kernels<T>().forward(
-        {.rows = rows_of(in[0].shape()), .channels = in[0].shape().last(), .epsilon = static_cast<T>(op.epsilon),
-         .x = in[0].as<const T>(), .scale = in[1].as<const T>(), .offset = in[2].as<const T>(), .y = out[0].as<T>(),
-         .mean = out[1].as<T>(), .variance = out[2].as<T>(), .rstd = out[3].as<T>(), .workspace = reinterpret_cast<T*>(scratch.data())});
+    cpu::batch_norm_kernels<T>().forward({.rows = rows_of(in[0].shape()),
+                                          .channels = in[0].shape().last(),
+                                          .epsilon = static_cast<T>(op.epsilon),
+                                          .x = in[0].as<const T>(),
+                                          .scale = in[1].as<const T>(),
+                                          .offset = in[2].as<const T>(),
+                                          .y = out[0].as<T>(),
+                                          .mean = out[1].as<T>(),
+                                          .variance = out[2].as<T>(),
+                                          .rstd = out[3].as<T>(),
+                                          .workspace = reinterpret_cast<T*>(scratch.data())});
   });
 }
 
 void run(const Backward&, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::batch_norm_kernels<T>().gradient(
-        {.rows = rows_of(in[0].shape()), .channels = in[0].shape().last(), .x = in[0].as<const T>(), .scale = in[1].as<const T>(),
-         .mean = in[2].as<const T>(), .rstd = in[3].as<const T>(), .dy = in[4].as<const T>(), .dx = out[0].as<T>(),
-         .dscale = out[1].as<T>(), .doffset = out[2].as<T>(), .workspace = reinterpret_cast<T*>(scratch.data())});
+    cpu::batch_norm_kernels<T>().gradient({.rows = rows_of(in[0].shape()),
+                                           .channels = in[0].shape().last(),
+                                           .x = in[0].as<const T>(),
+                                           .scale = in[1].as<const T>(),
+                                           .mean = in[2].as<const T>(),
+                                           .rstd = in[3].as<const T>(),
+                                           .dy = in[4].as<const T>(),
+                                           .dx = out[0].as<T>(),
+                                           .dscale = out[1].as<T>(),
+                                           .doffset = out[2].as<T>(),
+                                           .workspace = reinterpret_cast<T*>(scratch.data())});
   });
 }
 
@@ -96,15 +112,17 @@ Gradients gradient(const Forward& op, const Kept& kept, const Tensors& dy, Needs
 TW_DEFINE_OP(batch_norm, Forward)
 TW_DEFINE_OP(batch_norm_backward, Backward)
 
-BatchNormGradients batch_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
-                                       double epsilon) {
+BatchNormGradients batch_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& mean, const Tensor& rstd,
+                                       const Tensor& dy, double epsilon) {
   const Tensors out = apply(batch_norm_backward_info(), Backward{{epsilon}}, {x, scale, mean, rstd, dy});
   return {out[0], out[1], out[2]};
 }
 
 BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const BatchNorm& options) {
-  const DType dtype = promote("batch_norm", promote("batch_norm", x.dtype(), scale.dtype()), offset.dtype()), inside = wide(dtype);
-  const Tensors out = apply(batch_norm_info(), Forward{options}, {cast(x, inside), cast(scale, inside), cast(offset, inside)});
+  const DType dtype = promote("batch_norm", promote("batch_norm", x.dtype(), scale.dtype()), offset.dtype()),
+              inside = wide(dtype);
+  const Tensors out =
+      apply(batch_norm_info(), Forward{options}, {cast(x, inside), cast(scale, inside), cast(offset, inside)});
   return {cast(out[0], dtype), cast(out[1], dtype), cast(out[2], dtype)};
 }
 

@@ -10,9 +10,10 @@ struct BatchNorm {
 struct BatchNormResult {
   Tensor y, mean, variance;
 };
-// y = (x - mean) / sqrt(variance + epsilon) * scale + offset with the mean and biased variance of every channel over all
-// other axes. Differentiable through all three results.
+// y = (x - mean) / sqrt(variance + epsilon) * scale + offset with the mean and biased variance of every channel over
+// all other axes. Differentiable through all three results.
 //   x [..., channels]   scale, offset [channels]   ->   y as x, mean and variance [channels]
-TW_API BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const BatchNorm& options = {});
+TW_API BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset,
+                                  const BatchNorm& options = {});
 
 }  // namespace thalweg

@@ -1,12 +1,12 @@
 #include "thalweg/ops/clip/clip.h"
 
 #include "thalweg/core/check.h"
-#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/clip/combine_rows.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/guarded_root.h"
 #include "thalweg/ops/reduce/reduce.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg {
 namespace {
@@ -16,7 +16,8 @@ void check_bound(const char* op, double c) {
 }
 
 void check_float(const char* op, DType dtype) {
-  TW_CHECK_USER(is_float(dtype), op, "only floats have a norm: tw::cast(x, tw::f32)", "expected a float dtype, got {}", dtype);
+  TW_CHECK_USER(is_float(dtype), op, "only floats have a norm: tw::cast(x, tw::f32)", "expected a float dtype, got {}",
+                dtype);
 }
 
 Tensor sum_of_squares(const Tensor& x, DType wide) { return reduce_sum(square(cast(x, wide))); }
@@ -46,18 +47,21 @@ std::vector<Gradient> with_distinct_rows(const std::vector<Gradient>& gradients)
 Tensor clip_by_norm(const Tensor& x, double c, const ClipByNorm& options) {
   check_bound("clip_by_norm", c);
   check_float("clip_by_norm", x.dtype());
-  const Tensor wide = x.dtype() == f64 ? x : cast(x, f32);
+  const Tensor wide = widen(x);
   const Tensor length = guarded_sqrt(reduce_sum(square(wide), {.axes = options.axes, .keepdims = true}));
   return cast(wide * (c / maximum(length, c)), x.dtype());
 }
 
-Tensor global_norm(const std::vector<Gradient>& gradients) { return norm_of("global_norm", with_distinct_rows(gradients)); }
+Tensor global_norm(const std::vector<Gradient>& gradients) {
+  return norm_of("global_norm", with_distinct_rows(gradients));
+}
 
 std::pair<std::vector<Gradient>, Tensor> clip_by_global_norm(const std::vector<Gradient>& gradients, double c) {
   check_bound("clip_by_global_norm", c);
   std::vector<Gradient> clipped = with_distinct_rows(gradients);
   const Tensor length = norm_of("clip_by_global_norm", clipped);
-  const Tensor scale = c / maximum(length, c) + (length - length);  // the difference is NaN where the norm is not finite
+  const Tensor scale =
+      c / maximum(length, c) + (length - length);  // the difference is NaN where the norm is not finite
   for (auto& gradient : clipped) {
     if (!gradient.defined()) continue;
     const Tensor values = cast(cast(gradient.values(), length.dtype()) * scale, gradient.dtype());

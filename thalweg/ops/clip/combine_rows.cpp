@@ -15,9 +15,11 @@ Gradient combine_rows(const Gradient& gradient) {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   std::vector<std::int64_t> places;  // of each row among the distinct ones
-  for (std::int64_t row : rows) places.push_back(std::lower_bound(distinct.begin(), distinct.end(), row) - distinct.begin());
+  for (std::int64_t row : rows)
+    places.push_back(std::lower_bound(distinct.begin(), distinct.end(), row) - distinct.begin());
   const auto count = static_cast<std::int64_t>(distinct.size());
-  const Tensor sums = unsorted_segment_sum(gradient.values(), Tensor::from(places, {static_cast<std::int64_t>(rows.size())}), count);
+  const Tensor sums =
+      unsorted_segment_sum(gradient.values(), Tensor::from(places, {static_cast<std::int64_t>(rows.size())}), count);
   return Gradient(sums, Tensor::from(distinct, {count}), gradient.shape());
 }
 

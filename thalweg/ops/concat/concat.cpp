@@ -20,9 +20,10 @@ Specs infer(const Concat& op, Inputs in) {
   for (int i = 1; i < in.size(); ++i) {
     TW_CHECK_USER(in[i].dtype == first.dtype, "concat", "cast the tensors to one dtype first",
                   "expected {} as in tensor 0, got {} in tensor {}", first.dtype, in[i].dtype, i);
-    TW_CHECK_USER(in[i].rank() == first.rank() && in[i].shape.with(op.axis, 0) == first.shape.with(op.axis, 0), "concat",
-                  "sizes may differ along the axis of concatenation alone",
-                  "expected the sizes of tensor 0, {}, but for axis {}, got {} in tensor {}", first.shape, op.axis, in[i].shape, i);
+    TW_CHECK_USER(in[i].rank() == first.rank() && in[i].shape.with(op.axis, 0) == first.shape.with(op.axis, 0),
+                  "concat", "sizes may differ along the axis of concatenation alone",
+                  "expected the sizes of tensor 0, {}, but for axis {}, got {} in tensor {}", first.shape, op.axis,
+                  in[i].shape, i);
     total += in[i].shape[op.axis];
   }
   return {Spec{first.dtype, first.shape.with(op.axis, total)}};
@@ -68,7 +69,8 @@ TW_DEFINE_OP(concat, Concat)
 
 Tensor concat(const std::vector<Tensor>& list, std::int64_t axis) {
   TW_CHECK_USER(!list.empty(), "concat", "pass the tensors to join", "expected at least one tensor, got an empty list");
-  TW_CHECK_USER(list[0].rank() > 0, "concat", "use tw::stack to join scalars", "expected tensors of rank 1 or more, got a scalar");
+  TW_CHECK_USER(list[0].rank() > 0, "concat", "use tw::stack to join scalars",
+                "expected tensors of rank 1 or more, got a scalar");
   const Concat op{resolve_axis("concat", axis, list[0].rank())};
   return apply(concat_info(), &op, list)[0];
 }
@@ -78,7 +80,8 @@ Tensor stack(const std::vector<Tensor>& list, std::int64_t axis) {
   const int place = resolve_axis("stack", axis, list[0].rank() + 1);
   std::vector<Tensor> slices;
   for (const auto& tensor : list) {
-    TW_CHECK_USER(tensor.shape() == list[0].shape(), "stack", "stack tensors of one shape; tw::concat joins along an axis",
+    TW_CHECK_USER(tensor.shape() == list[0].shape(), "stack",
+                  "stack tensors of one shape; tw::concat joins along an axis",
                   "expected {} as in tensor 0, got {} in tensor {}", list[0].shape(), tensor.shape(), slices.size());
     slices.push_back(expand_dims(tensor, place));
   }

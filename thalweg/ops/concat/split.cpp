@@ -19,7 +19,8 @@ Specs infer(const Split& op, Inputs in) {
   std::int64_t total = 0;
   for (const std::int64_t size : op.sizes) total += size;
   TW_CHECK_USER(total == in[0].shape[op.axis], "split", "the sizes must add up to the axis; one may be -1 and is found",
-                "expected sizes that add up to {} along axis {} of {}, got {}", in[0].shape[op.axis], op.axis, in[0].shape, total);
+                "expected sizes that add up to {} along axis {} of {}, got {}", in[0].shape[op.axis], op.axis,
+                in[0].shape, total);
   Specs specs;
   for (const std::int64_t size : op.sizes) specs.push_back({in[0].dtype, in[0].shape.with(op.axis, size)});
   return specs;
@@ -50,7 +51,8 @@ TW_DEFINE_OP(split, Split)
 
 std::vector<std::int64_t> Parts::resolve(std::int64_t size) const {
   if (sizes_.empty()) {
-    TW_CHECK_USER(count_ > 0 && size % count_ == 0, "split", "give the sizes of the parts instead: tw::split(x, {2, 3}, axis)",
+    TW_CHECK_USER(count_ > 0 && size % count_ == 0, "split",
+                  "give the sizes of the parts instead: tw::split(x, {2, 3}, axis)",
                   "expected a number of equal parts that divides {}, got {}", size, count_);
     return std::vector<std::int64_t>(static_cast<std::size_t>(count_), size / count_);
   }
@@ -59,8 +61,10 @@ std::vector<std::int64_t> Parts::resolve(std::int64_t size) const {
   for (auto& part : sizes) {
     TW_CHECK_USER(part >= 0 || (part == -1 && !unknown), "split", "sizes are 0 or more; one may be -1 and is found",
                   "expected the sizes of the parts, got {}", part);
-    if (part == -1) unknown = &part;
-    else known += part;
+    if (part == -1)
+      unknown = &part;
+    else
+      known += part;
   }
   if (unknown && known <= size) *unknown = size - known;
   return sizes;

@@ -13,14 +13,16 @@ void check_same(const char* op, const std::vector<Tensor>& before, const std::ve
                 "expected {} values from the body, got {}", before.size(), after.size());
   for (std::size_t i = 0; i < before.size(); ++i)
     TW_CHECK_USER(after[i].spec() == before[i].spec(), op, "a loop variable keeps its dtype and shape",
-                  "loop variable {} changed from {} {} to {} {}", i, before[i].dtype(), before[i].shape(), after[i].dtype(), after[i].shape());
+                  "loop variable {} changed from {} {} to {} {}", i, before[i].dtype(), before[i].shape(),
+                  after[i].dtype(), after[i].shape());
 }
 
 std::int64_t steps_of(const std::vector<Tensor>& xs) {
   TW_CHECK_USER(!xs.empty(), "scan", "pass at least one tensor to walk along", "expected tensors to scan, got none");
   for (const auto& x : xs)
-    TW_CHECK_USER(x.rank() >= 1 && x.shape()[0] == xs[0].shape()[0], "scan", "every tensor is walked along its leading axis",
-                  "expected equal leading sizes, got {} and {}", xs[0].shape(), x.shape());
+    TW_CHECK_USER(x.rank() >= 1 && x.shape()[0] == xs[0].shape()[0], "scan",
+                  "every tensor is walked along its leading axis", "expected equal leading sizes, got {} and {}",
+                  xs[0].shape(), x.shape());
   return xs[0].shape()[0];
 }
 
@@ -35,8 +37,8 @@ bool detail::predicate(const char* op, const Tensor& value) {
 std::vector<Tensor> while_loop(const std::function<Tensor(const std::vector<Tensor>&)>& cond,
                                const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& body,
                                std::vector<Tensor> vars, const WhileLoop& options) {
-  TW_CHECK_USER(options.maximum_iterations >= -1, "while_loop", "-1 means no limit", "expected maximum_iterations of at least -1, got {}",
-                options.maximum_iterations);
+  TW_CHECK_USER(options.maximum_iterations >= -1, "while_loop", "-1 means no limit",
+                "expected maximum_iterations of at least -1, got {}", options.maximum_iterations);
   for (std::int64_t i = 0; i != options.maximum_iterations && detail::predicate("while_loop", cond(vars)); ++i) {
     std::vector<Tensor> next = body(vars);
     check_same("while_loop", vars, next);
@@ -45,8 +47,9 @@ std::vector<Tensor> while_loop(const std::function<Tensor(const std::vector<Tens
   return vars;
 }
 
-std::vector<Tensor> scan(const std::function<std::vector<Tensor>(const std::vector<Tensor>&, const std::vector<Tensor>&)>& f,
-                         const std::vector<Tensor>& init, const std::vector<Tensor>& xs) {
+std::vector<Tensor> scan(
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&, const std::vector<Tensor>&)>& f,
+    const std::vector<Tensor>& init, const std::vector<Tensor>& xs) {
   const std::int64_t steps = steps_of(xs);
   std::vector<std::vector<Tensor>> slices, carries(init.size());  // slices[x][t], carries[variable][t]
   for (const auto& x : xs) slices.push_back(unstack(x));

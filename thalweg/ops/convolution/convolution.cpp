@@ -30,21 +30,28 @@ struct BackwardWeights : Geometry {
 constexpr const char* forward_names[] = {"conv1d", "conv2d", "conv3d"};
 constexpr const char* transpose_names[] = {"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"};
 
-Ints middle(const Shape& shape, int from, int count) { return Ints(std::span(shape.begin() + from, static_cast<std::size_t>(count))); }
+Ints middle(const Shape& shape, int from, int count) {
+  return Ints(std::span(shape.begin() + from, static_cast<std::size_t>(count)));
+}
 
 void check_rank(const char* op, const char* what, const Spec& spec, int spatial) {
-  TW_CHECK_USER(spec.rank() == spatial + 2, op, "images are [batch, spatial…, channels], kernels [taps…, in / groups, out]; tw::expand_dims adds an axis",
-                "expected {} of rank {}, got {}", what, spatial + 2, spec.shape);
-  TW_CHECK_USER(spec.dtype != u8 && spec.dtype != boolean, op, "products of small integers overflow: tw::cast(x, tw::f32)",
+  TW_CHECK_USER(
+      spec.rank() == spatial + 2, op,
+      "images are [batch, spatial…, channels], kernels [taps…, in / groups, out]; tw::expand_dims adds an axis",
+      "expected {} of rank {}, got {}", what, spatial + 2, spec.shape);
+  TW_CHECK_USER(spec.dtype != u8 && spec.dtype != boolean, op,
+                "products of small integers overflow: tw::cast(x, tw::f32)",
                 "expected a float dtype, i32 or i64, got {}", spec.dtype);
 }
 
 void check_channels(const char* op, std::int64_t in, std::int64_t out, const Shape& w, std::int64_t groups) {
-  TW_CHECK_USER(groups >= 1 && in % groups == 0 && out % groups == 0, op, "both numbers of channels must be multiples of groups",
-                "{} groups do not divide {} channels into {}", groups, in, out);
+  TW_CHECK_USER(groups >= 1 && in % groups == 0 && out % groups == 0, op,
+                "both numbers of channels must be multiples of groups", "{} groups do not divide {} channels into {}",
+                groups, in, out);
   const std::int64_t expected = in / groups, found = w[w.rank() - 2];
   TW_CHECK_USER(expected == found, op, "the last axis but one of the kernel is the input's channels over groups",
-                "expected a kernel for {} input channels (of {} in {} groups), got {} in {}", expected, in, groups, found, w);
+                "expected a kernel for {} input channels (of {} in {} groups), got {} in {}", expected, in, groups,
+                found, w);
 }
 
 // The whole convolution from the shapes of x and w.
@@ -53,7 +60,12 @@ cpu::Convolution describe(const char* op, const Geometry& geometry, DType dtype,
   const auto& [strides, padding, dilations, groups] = geometry.options;
   check_channels(op, x.last(), w.last(), w, groups);
   const Window window = make_window(op, middle(x, 1, spatial), middle(w, 0, spatial), {strides, dilations, padding});
-  cpu::Convolution c{.dtype = dtype, .spatial = spatial, .batch = x[0], .in_channels = x.last(), .out_channels = w.last(), .groups = groups};
+  cpu::Convolution c{.dtype = dtype,
+                     .spatial = spatial,
+                     .batch = x[0],
+                     .in_channels = x.last(),
+                     .out_channels = w.last(),
+                     .groups = groups};
   for (std::size_t i = 0; i < static_cast<std::size_t>(spatial); ++i) {
     c.input[i] = window[i].input, c.kernel[i] = window[i].taps, c.output[i] = window[i].output;
     c.stride[i] = window[i].stride, c.dilation[i] = window[i].dilation;
@@ -114,17 +126,21 @@ Specs infer(const BackwardData& op, Inputs in) {
 
 Specs infer(const BackwardWeights& op, Inputs in) {
   const Shape expected = output_shape_of(describe(op, in[0].dtype, in[0].shape, in[1].shape));
-  TW_CHECK_INTERNAL(expected == in[1].shape, "convolution_backward_weights", "expected a gradient {}, got {}", expected, in[1].shape);
+  TW_CHECK_INTERNAL(expected == in[1].shape, "convolution_backward_weights", "expected a gradient {}, got {}", expected,
+                    in[1].shape);
   return {Spec{in[0].dtype, w_shape(op, in[0].shape, in[1].shape)}};
 }
 
 std::size_t workspace_of(const Forward&, const cpu::Convolution& c) { return cpu::convolution_forward_workspace(c); }
-std::size_t workspace_of(const BackwardData&, const cpu::Convolution& c) { return cpu::convolution_backward_data_workspace(c); }
-std::size_t workspace_of(const BackwardWeights&, const cpu::Convolution& c) { return cpu::convolution_backward_weights_workspace(c); }
+std::size_t workspace_of(const BackwardData&, const cpu::Convolution& c) {
+  return cpu::convolution_backward_data_workspace(c);
+}
+std::size_t workspace_of(const BackwardWeights&, const cpu::Convolution& c) {
+  return cpu::convolution_backward_weights_workspace(c);
+}
 
 template <class Op>
-  requires std::derived_from<Op, Geometry>
-std::int64_t workspace(const Op& op, Inputs in) {
+requires std::derived_from<Op, Geometry> std::int64_t workspace(const Op& op, Inputs in) {
   return static_cast<std::int64_t>(workspace_of(op, describe(op, in[0].dtype, in[0].shape, in[1].shape)));
 }
 
@@ -155,8 +171,7 @@ Tensor backward_weights(const Geometry& geometry, const Tensor& x, const Tensor&
 
 // Each is linear in both operands: the gradient of one reads the other.
 template <class Op>
-  requires std::derived_from<Op, Geometry>
-Keeps keeps(const Op&, Needs needs) {
+requires std::derived_from<Op, Geometry> Keeps keeps(const Op&, Needs needs) {
   Keeps result;
   if (needs[0]) result.inputs.add(1);
   if (needs[1]) result.inputs.add(0);
@@ -190,10 +205,10 @@ Tensor transposed(const Geometry& geometry, const Tensor& x, const Tensor& kerne
   check_rank(name, "x", x.spec(), geometry.spatial);
   check_rank(name, "a kernel", kernel.spec(), geometry.spatial);
   const std::int64_t channels = kernel.shape()[geometry.spatial] * geometry.options.groups;
-  TW_CHECK_USER(output_shape.rank() == x.rank() && output_shape[0] == x.shape()[0] && output_shape.last() == channels, name,
-                "output_shape is [batch, spatial…, out], the kernel [taps…, out / groups, in]",
-                "expected an output_shape of rank {} with batch {} and {} channels for x {} and a kernel {}, got {}", x.rank(),
-                x.shape()[0], channels, x.shape(), kernel.shape(), output_shape);
+  TW_CHECK_USER(output_shape.rank() == x.rank() && output_shape[0] == x.shape()[0] && output_shape.last() == channels,
+                name, "output_shape is [batch, spatial…, out], the kernel [taps…, out / groups, in]",
+                "expected an output_shape of rank {} with batch {} and {} channels for x {} and a kernel {}, got {}",
+                x.rank(), x.shape()[0], channels, x.shape(), kernel.shape(), output_shape);
   return backward_data(geometry, cast(x, dtype), cast(kernel, dtype), output_shape);
 }
 
@@ -207,9 +222,15 @@ Tensor convolution_backward_weights(const Tensor& x, const Tensor& dy, const Int
   return apply(convolution_backward_weights_info(), BackwardWeights{{taps.size(), options}, taps}, {x, dy})[0];
 }
 
-Tensor conv1d(const Tensor& x, const Tensor& kernel, const Convolution& options) { return convolve({1, options}, x, kernel); }
-Tensor conv2d(const Tensor& x, const Tensor& kernel, const Convolution& options) { return convolve({2, options}, x, kernel); }
-Tensor conv3d(const Tensor& x, const Tensor& kernel, const Convolution& options) { return convolve({3, options}, x, kernel); }
+Tensor conv1d(const Tensor& x, const Tensor& kernel, const Convolution& options) {
+  return convolve({1, options}, x, kernel);
+}
+Tensor conv2d(const Tensor& x, const Tensor& kernel, const Convolution& options) {
+  return convolve({2, options}, x, kernel);
+}
+Tensor conv3d(const Tensor& x, const Tensor& kernel, const Convolution& options) {
+  return convolve({3, options}, x, kernel);
+}
 
 Tensor depthwise_conv2d(const Tensor& x, const Tensor& kernel, const DepthwiseConvolution& options) {
   check_rank("depthwise_conv2d", "x", x.spec(), 2);
@@ -218,10 +239,13 @@ Tensor depthwise_conv2d(const Tensor& x, const Tensor& kernel, const DepthwiseCo
   TW_CHECK_USER(w[2] == x.shape().last(), "depthwise_conv2d", "the kernel is [height, width, in, multiplier]",
                 "expected a kernel for the {} channels of x {}, got {}", x.shape().last(), x.shape(), w);
   const Tensor grouped = reshape(kernel, {w[0], w[1], 1, w[2] * w[3]});
-  return conv2d(x, grouped, {.strides = options.strides, .padding = options.padding, .dilations = options.dilations, .groups = w[2]});
+  return conv2d(
+      x, grouped,
+      {.strides = options.strides, .padding = options.padding, .dilations = options.dilations, .groups = w[2]});
 }
 
-Tensor separable_conv2d(const Tensor& x, const Tensor& depthwise_kernel, const Tensor& pointwise_kernel, const DepthwiseConvolution& options) {
+Tensor separable_conv2d(const Tensor& x, const Tensor& depthwise_kernel, const Tensor& pointwise_kernel,
+                        const DepthwiseConvolution& options) {
   return conv2d(depthwise_conv2d(x, depthwise_kernel, options), pointwise_kernel);
 }
 

@@ -34,7 +34,9 @@ TW_API Tensor separable_conv2d(const Tensor& x, const Tensor& depthwise_kernel, 
 
 // The gradient of conv1d or conv2d by its input, as an op: x has the shape of that convolution's result.
 //   x [batch, places…, in]   kernel [taps…, out / groups, in]   ->   output_shape [batch, spatial…, out]
-TW_API Tensor conv1d_transpose(const Tensor& x, const Tensor& kernel, const Shape& output_shape, const Convolution& options = {});
-TW_API Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel, const Shape& output_shape, const Convolution& options = {});
+TW_API Tensor conv1d_transpose(const Tensor& x, const Tensor& kernel, const Shape& output_shape,
+                               const Convolution& options = {});
+TW_API Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel, const Shape& output_shape,
+                               const Convolution& options = {});
 
 }  // namespace thalweg

@@ -2,6 +2,7 @@
 #include "tests/support/sample.h"
 #include "thalweg/ops/convolution/convolution.h"
 #include "thalweg/ops/convolution/gradients.h"
+#include "thalweg/ops/creation/creation.h"
 
 using namespace thalweg;
 using namespace thalweg::testing;
@@ -56,7 +57,8 @@ Call oracle(Shape x, Shape w, Shape y, Convolution options, std::array<std::size
     const auto a = in[0].to_vector<double>(), b = in[1].to_vector<double>();
     std::vector<double> out(static_cast<std::size_t>(shapes[operands[2]].size()));
     Products(x, w, y, options, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
-      const std::array<std::size_t, 3> at{static_cast<std::size_t>(i), static_cast<std::size_t>(j), static_cast<std::size_t>(k)};
+      const std::array<std::size_t, 3> at{static_cast<std::size_t>(i), static_cast<std::size_t>(j),
+                                          static_cast<std::size_t>(k)};
       out[at[operands[2]]] += a[at[operands[0]]] * b[at[operands[1]]];
     });
     return std::vector{Tensor::from(out, shapes[operands[2]])};
@@ -71,23 +73,34 @@ Tensor convolve(const Tensor& x, const Tensor& w, const Convolution& options) {
 void add_family(std::vector<Sample>& list, const std::string& label, Shape x, Shape w, Shape y, Convolution options) {
   const bool padded = options.padding == same;
   const auto whole = [](const Shape& shape) { return Input{shape, Domain::integers}; };
-  list.push_back({.op = "convolution", .label = label, .inputs = {whole(x), whole(w)},
+  list.push_back({.op = "convolution",
+                  .label = label,
+                  .inputs = {whole(x), whole(w)},
                   .call = [=](In in) { return std::vector{convolve(in[0], in[1], options)}; },
-                  .oracle = oracle(x, w, y, options, {0, 1, 2}), .exact = true, .nonfinite = !padded});
+                  .oracle = oracle(x, w, y, options, {0, 1, 2}),
+                  .exact = true,
+                  .nonfinite = !padded});
   Ints taps(std::span(w.begin(), static_cast<std::size_t>(w.rank() - 2)));
-  list.push_back({.op = "convolution_backward_weights", .label = label, .inputs = {whole(x), whole(y)},
+  list.push_back({.op = "convolution_backward_weights",
+                  .label = label,
+                  .inputs = {whole(x), whole(y)},
                   .call = [=](In in) { return std::vector{convolution_backward_weights(in[0], in[1], taps, options)}; },
-                  .oracle = oracle(x, w, y, options, {0, 2, 1}), .exact = true, .nonfinite = !padded});
+                  .oracle = oracle(x, w, y, options, {0, 2, 1}),
+                  .exact = true,
+                  .nonfinite = !padded});
   if (x.rank() == 5) return;
-  list.push_back({.op = "convolution_backward_data", .label = label, .inputs = {whole(y), whole(w)},
-                  .call = [=](In in) {
-                    return std::vector{x.rank() == 3 ? conv1d_transpose(in[0], in[1], x, options) : conv2d_transpose(in[0], in[1], x, options)};
-                  },
-                  .oracle = oracle(x, w, y, options, {2, 1, 0}), .exact = true, .nonfinite = false});
+  list.push_back({.op = "convolution_backward_data",
+                  .label = label,
+                  .inputs = {whole(y), whole(w)},
+                  .call =
+                      [=](In in) {
+                        return std::vector{x.rank() == 3 ? conv1d_transpose(in[0], in[1], x, options)
+                                                         : conv2d_transpose(in[0], in[1], x, options)};
+                      },
+                  .oracle = oracle(x, w, y, options, {2, 1, 0}),
+                  .exact = true,
+                  .nonfinite = false});
 }
-
-template <class T = float>
-Tensor blank(const Shape& shape) { return Tensor::from(std::vector<T>(static_cast<std::size_t>(shape.size())), shape); }
 
 std::vector<Sample> samples() {
   std::vector<Sample> list;
@@ -96,54 +109,100 @@ std::vector<Sample> samples() {
   add_family(list, "2 axes, valid", {2, 5, 6, 3}, {3, 2, 3, 4}, {2, 3, 5, 4}, {});
   add_family(list, "2 axes, same, odd", {1, 5, 6, 2}, {3, 4, 2, 3}, {1, 5, 6, 3}, {.padding = same});
   add_family(list, "strides, same", {2, 7, 6, 2}, {3, 3, 2, 2}, {2, 4, 2, 2}, {.strides = {2, 3}, .padding = same});
-  add_family(list, "stride beyond the kernel", {1, 7, 7, 2}, {1, 2, 2, 3}, {1, 3, 3, 3}, {.strides = {3, 3}, .padding = same});
+  add_family(list, "stride beyond the kernel", {1, 7, 7, 2}, {1, 2, 2, 3}, {1, 3, 3, 3},
+             {.strides = {3, 3}, .padding = same});
   add_family(list, "dilations", {1, 7, 8, 2}, {3, 2, 2, 2}, {1, 3, 5, 2}, {.dilations = {2, 3}});
   add_family(list, "groups", {2, 4, 4, 4}, {2, 2, 2, 6}, {2, 3, 3, 6}, {.groups = 2});
-  add_family(list, "3 axes", {1, 3, 4, 5, 2}, {2, 2, 3, 2, 3}, {1, 3, 4, 3, 3}, {.strides = {1, 1, 2}, .padding = same});
+  add_family(list, "3 axes", {1, 3, 4, 5, 2}, {2, 2, 3, 2, 3}, {1, 3, 4, 3, 3},
+             {.strides = {1, 1, 2}, .padding = same});
   add_family(list, "no images", {0, 4, 4, 2}, {3, 3, 2, 3}, {0, 2, 2, 3}, {});
   const Convolution depthwise{.strides = {2}, .padding = same, .groups = 3};
-  list.push_back({.op = "convolution", .label = "depthwise, multiplier 2", .inputs = {{{2, 5, 4, 3}, Domain::integers}, {{3, 3, 3, 2}, Domain::integers}},
-                  .call = [](In in) { return std::vector{depthwise_conv2d(in[0], in[1], {.strides = {2}, .padding = same})}; },
-                  .oracle = oracle({2, 5, 4, 3}, {3, 3, 1, 6}, {2, 3, 2, 6}, depthwise, {0, 1, 2}), .exact = true, .nonfinite = false});
-  list.push_back({.op = "convolution", .label = "separable",
-                  .inputs = {{{1, 4, 4, 2}, Domain::integers}, {{2, 2, 2, 2}, Domain::integers}, {{1, 1, 4, 3}, Domain::integers}},
-                  .call = [](In in) { return std::vector{separable_conv2d(in[0], in[1], in[2])}; },
-                  .oracle =
-                      [](In in) {
-                        const auto channels = oracle({1, 4, 4, 2}, {2, 2, 1, 4}, {1, 3, 3, 4}, {.groups = 2}, {0, 1, 2})(in);
-                        return oracle({1, 3, 3, 4}, {1, 1, 4, 3}, {1, 3, 3, 3}, {}, {0, 1, 2})({channels[0], in[2]});
-                      },
-                  .exact = true});
+  list.push_back(
+      {.op = "convolution",
+       .label = "depthwise, multiplier 2",
+       .inputs = {{{2, 5, 4, 3}, Domain::integers}, {{3, 3, 3, 2}, Domain::integers}},
+       .call = [](In in) { return std::vector{depthwise_conv2d(in[0], in[1], {.strides = {2}, .padding = same})}; },
+       .oracle = oracle({2, 5, 4, 3}, {3, 3, 1, 6}, {2, 3, 2, 6}, depthwise, {0, 1, 2}),
+       .exact = true,
+       .nonfinite = false});
+  list.push_back(
+      {.op = "convolution",
+       .label = "separable",
+       .inputs = {{{1, 4, 4, 2}, Domain::integers}, {{2, 2, 2, 2}, Domain::integers}, {{1, 1, 4, 3}, Domain::integers}},
+       .call = [](In in) { return std::vector{separable_conv2d(in[0], in[1], in[2])}; },
+       .oracle =
+           [](In in) {
+             const auto channels = oracle({1, 4, 4, 2}, {2, 2, 1, 4}, {1, 3, 3, 4}, {.groups = 2}, {0, 1, 2})(in);
+             return oracle({1, 3, 3, 4}, {1, 1, 4, 3}, {1, 3, 3, 3}, {}, {0, 1, 2})({channels[0], in[2]});
+           },
+       .exact = true});
   return list;
 }
 
 std::vector<Mistake> mistakes() {
-  const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words, std::string op = "convolution") {
+  const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words,
+                        std::string op = "convolution") {
     return Mistake{.op = op, .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
   return {
-      wrong("rank", [] { conv2d(blank({1, 5, 3}), blank({3, 3, 3, 4})); }, {"[conv2d]", "x of rank 4", "[1, 5, 3]"}),
-      wrong("kernel larger than the input", [] { conv2d(blank({1, 4, 9, 3}), blank({5, 1, 3, 1})); },
+      wrong("rank",
+            [] {
+              conv2d(zeros({1, 5, 3}), zeros({3, 3, 3, 4}));
+            },
+            {"[conv2d]", "x of rank 4", "[1, 5, 3]"}),
+      wrong("kernel larger than the input",
+            [] {
+              conv2d(zeros({1, 4, 9, 3}), zeros({5, 1, 3, 1}));
+            },
             {"[conv2d]", "covers 5", "at most 4", "tw::same"}),
-      wrong("channels", [] { conv1d(blank({1, 5, 3}), blank({2, 2, 2})); },
+      wrong("channels",
+            [] {
+              conv1d(zeros({1, 5, 3}), zeros({2, 2, 2}));
+            },
             {"[conv1d]", "3 input channels", "got 2"}),
-      wrong("groups", [] { conv1d(blank({1, 5, 3}), blank({2, 1, 2}), {.groups = 2}); },
+      wrong("groups",
+            [] {
+              conv1d(zeros({1, 5, 3}), zeros({2, 1, 2}), {.groups = 2});
+            },
             {"[conv1d]", "2 groups do not divide 3"}),
-      wrong("stride of zero", [] { conv1d(blank({1, 5, 3}), blank({1, 3, 1}), {.strides = {0}}); },
+      wrong("stride of zero",
+            [] {
+              conv1d(zeros({1, 5, 3}), zeros({1, 3, 1}), {.strides = {0}});
+            },
             {"[conv1d]", "strides of at least 1", "[0]"}),
-      wrong("number of strides", [] { conv1d(blank({1, 5, 3}), blank({1, 3, 1}), {.strides = {1, 2}}); },
+      wrong("number of strides",
+            [] {
+              conv1d(zeros({1, 5, 3}), zeros({1, 3, 1}), {.strides = {1, 2}});
+            },
             {"[conv1d]", "expected 1 strides", "[1, 2]"}),
-      wrong("no pixels", [] { conv2d(blank({1, 0, 4, 1}), blank({1, 1, 1, 1})); },
+      wrong("no pixels",
+            [] {
+              conv2d(zeros({1, 0, 4, 1}), zeros({1, 1, 1, 1}));
+            },
             {"[conv2d]", "spatial sizes of at least 1", "[0, 4]"}),
-      wrong("small integers", [] { conv1d(blank<std::uint8_t>({1, 5, 1}), blank<std::uint8_t>({1, 1, 1})); }, {"[conv1d]", "u8", "cast"}),
-      wrong("depthwise channels", [] { depthwise_conv2d(blank({1, 5, 5, 3}), blank({1, 1, 2, 1})); },
+      wrong("small integers",
+            [] {
+              conv1d(zeros({1, 5, 1}, u8), zeros({1, 1, 1}, u8));
+            },
+            {"[conv1d]", "u8", "cast"}),
+      wrong("depthwise channels",
+            [] {
+              depthwise_conv2d(zeros({1, 5, 5, 3}), zeros({1, 1, 2, 1}));
+            },
             {"[depthwise_conv2d]", "3 channels", "[1, 1, 2, 1]"}),
-      wrong("output shape that does not lead to x",
-            [] { conv2d_transpose(blank({1, 4, 4, 2}), blank({3, 3, 1, 2}), {1, 9, 4, 1}, {.strides = {2, 1}, .padding = same}); },
-            {"[conv2d_transpose]", "expected x [1, 5, 4, 2]", "got [1, 4, 4, 2]"}, "convolution_backward_data"),
-      wrong("output channels",
-            [] { conv1d_transpose(blank({1, 4, 2}), blank({3, 1, 2}), {1, 6, 2}); },
-            {"[conv1d_transpose]", "1 channels", "got [1, 6, 2]"}, "convolution_backward_data"),
+      wrong(
+          "output shape that does not lead to x",
+          [] {
+            conv2d_transpose(zeros({1, 4, 4, 2}), zeros({3, 3, 1, 2}), {1, 9, 4, 1},
+                             {.strides = {2, 1}, .padding = same});
+          },
+          {"[conv2d_transpose]", "expected x [1, 5, 4, 2]", "got [1, 4, 4, 2]"}, "convolution_backward_data"),
+      wrong(
+          "output channels",
+          [] {
+            conv1d_transpose(zeros({1, 4, 2}), zeros({3, 1, 2}), {1, 6, 2});
+          },
+          {"[conv1d_transpose]", "1 channels", "got [1, 6, 2]"}, "convolution_backward_data"),
   };
 }
 

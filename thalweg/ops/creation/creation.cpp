@@ -49,9 +49,11 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype) {
 
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   if (columns == -1) columns = rows;
-  TW_CHECK_USER(rows >= 0 && columns >= 0, "eye", "sizes are 0 or more", "expected sizes of 0 or more, got {} and {}", rows, columns);
+  TW_CHECK_USER(rows >= 0 && columns >= 0, "eye", "sizes are 0 or more", "expected sizes of 0 or more, got {} and {}",
+                rows, columns);
   Tensor tensor = filled("eye", {rows, columns}, 0, dtype);
-  cpu::strided_copy(scalar(1, dtype).impl().data, {0}, mutable_data(tensor), {columns + 1}, {std::min(rows, columns)}, size_of(dtype));
+  cpu::strided_copy(scalar(1, dtype).impl().data, {0}, mutable_data(tensor), {columns + 1}, {std::min(rows, columns)},
+                    size_of(dtype));
   return tensor;
 }
 
@@ -59,8 +61,8 @@ namespace detail {
 
 Tensor arange(Number start, Number stop, Number step, DType dtype) {
   TW_CHECK_USER(step.real != 0, "arange", "a negative step counts down", "expected a step other than 0");
-  TW_CHECK_USER(std::isfinite((stop.real - start.real) / step.real), "arange", "check the limits", "expected finite limits, got {} to {} by {}",
-                start.real, stop.real, step.real);
+  TW_CHECK_USER(std::isfinite((stop.real - start.real) / step.real), "arange", "check the limits",
+                "expected finite limits, got {} to {} by {}", start.real, stop.real, step.real);
   if (dtype == i64) {
     const std::int64_t distance = stop.integer - start.integer, by = step.integer;
     const std::int64_t count = distance / by + (distance % by != 0);
@@ -74,7 +76,8 @@ Tensor arange(Number start, Number stop, Number step, DType dtype) {
 
 void require_size(Ints& sizes, int level, std::int64_t size) {
   TW_CHECK_USER(sizes[level] == -1 || sizes[level] == size, "tensor", "give every row the same number of entries",
-                "nested lists of level {} must be equally long: expected {} entries, got {}", level, sizes[level], size);
+                "nested lists of level {} must be equally long: expected {} entries, got {}", level, sizes[level],
+                size);
   sizes[level] = size;
 }
 

@@ -13,8 +13,9 @@ TW_API Tensor ones(const Shape& shape, DType dtype = f32);
 // Every element is `value`; without a dtype that of the C++ number: 0.5f is f32, 0.5 is f64, 1 is i32.
 TW_API Tensor full(const Shape& shape, Number value, DType dtype);
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor full(const Shape& shape, T value) { return full(shape, Number(value), dtype_of<T>()); }
+requires std::is_arithmetic_v<T> Tensor full(const Shape& shape, T value) {
+  return full(shape, Number(value), dtype_of<T>());
+}
 TW_API Tensor zeros_like(const Tensor& x);
 TW_API Tensor ones_like(const Tensor& x);
 TW_API Tensor full_like(const Tensor& x, Number value);
@@ -25,21 +26,21 @@ TW_API Tensor arange(Number start, Number stop, Number step, DType dtype);
 
 template <class T>
 constexpr DType arange_dtype() {
-  if constexpr (std::is_integral_v<T>) return DType::i64;
-  else return dtype_of<T>();
+  if constexpr (std::is_integral_v<T>)
+    return DType::i64;
+  else
+    return dtype_of<T>();
 }
 
 }  // namespace detail
 
 // start, start + step, … as long as it is before stop. Integers give i64, float f32, double f64.
 template <class A, class B, class C = int, class T = std::common_type_t<A, B, C>>
-  requires std::is_arithmetic_v<T>
-Tensor arange(A start, B stop, C step = 1) {
+requires std::is_arithmetic_v<T> Tensor arange(A start, B stop, C step = 1) {
   return detail::arange(start, stop, step, detail::arange_dtype<T>());
 }
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor arange(T stop) { return arange(T(0), stop); }
+requires std::is_arithmetic_v<T> Tensor arange(T stop) { return arange(T(0), stop); }
 
 // `count` evenly spaced values; both ends are among them.
 TW_API Tensor linspace(double start, double stop, std::int64_t count, DType dtype = f32);
@@ -81,21 +82,23 @@ using List = std::initializer_list<T>;
 
 }  // namespace detail
 
-// The values of nested lists, or of one number; their C++ type decides the dtype: {{1.f, 2.f}, {3.f, 4.f}} is f32 [2, 2].
+// The values of nested lists, or of one number; their C++ type decides the dtype: {{1.f, 2.f}, {3.f, 4.f}} is f32 [2,
+// 2].
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor tensor(T value) { return Tensor::from(std::vector<T>{value}, {}); }
+requires std::is_arithmetic_v<T> Tensor tensor(T value) { return Tensor::from(std::vector<T>{value}, {}); }
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor tensor(detail::List<T> list) { return detail::from_nested<T>(list, 1); }
+requires std::is_arithmetic_v<T> Tensor tensor(detail::List<T> list) { return detail::from_nested<T>(list, 1); }
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor tensor(detail::List<detail::List<T>> list) { return detail::from_nested<T>(list, 2); }
+requires std::is_arithmetic_v<T> Tensor tensor(detail::List<detail::List<T>> list) {
+  return detail::from_nested<T>(list, 2);
+}
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor tensor(detail::List<detail::List<detail::List<T>>> list) { return detail::from_nested<T>(list, 3); }
+requires std::is_arithmetic_v<T> Tensor tensor(detail::List<detail::List<detail::List<T>>> list) {
+  return detail::from_nested<T>(list, 3);
+}
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor tensor(detail::List<detail::List<detail::List<detail::List<T>>>> list) { return detail::from_nested<T>(list, 4); }
+requires std::is_arithmetic_v<T> Tensor tensor(detail::List<detail::List<detail::List<detail::List<T>>>> list) {
+  return detail::from_nested<T>(list, 4);
+}
 
 }  // namespace thalweg

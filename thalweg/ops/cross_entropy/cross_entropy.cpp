@@ -21,7 +21,8 @@ struct Sparse {};          // labels, logits -> loss, lse
 struct SparseBackward {};  // labels, logits, lse, dloss -> dlogits
 
 Specs infer_losses(const char* op, const Spec& logits) {
-  TW_CHECK_USER(is_float(logits.dtype), op, "tw::cast(logits, tw::f32)", "expected logits of a float dtype, got {}", logits.dtype);
+  TW_CHECK_USER(is_float(logits.dtype), op, "tw::cast(logits, tw::f32)", "expected logits of a float dtype, got {}",
+                logits.dtype);
   TW_CHECK_USER(logits.rank() >= 1 && logits.shape.last() >= 1, op, "logits are [..., classes]",
                 "expected logits with at least one class, got {}", logits.shape);
   const Spec loss{logits.dtype, logits.shape.without(logits.rank() - 1)};
@@ -38,7 +39,8 @@ Specs infer(const Dense&, Inputs in) {
 Specs infer(const Sparse&, Inputs in) {
   constexpr const char* op = "sparse_softmax_cross_entropy";
   TW_CHECK_USER(in[0].dtype == i32 || in[0].dtype == i64, op,
-                "labels are class numbers; give probabilities to tw::softmax_cross_entropy", "expected labels of i32 or i64, got {}", in[0].dtype);
+                "labels are class numbers; give probabilities to tw::softmax_cross_entropy",
+                "expected labels of i32 or i64, got {}", in[0].dtype);
   const Specs losses = infer_losses(op, in[1]);
   TW_CHECK_USER(in[0].shape == losses[0].shape, op, "labels have the shape of the logits without the classes",
                 "expected labels {} for logits {}, got {}", losses[0].shape, in[1].shape, in[0].shape);
@@ -49,7 +51,8 @@ Specs infer(const DenseBackward&, Inputs in) { return {in[1]}; }
 Specs infer(const SparseBackward&, Inputs in) { return {in[1]}; }
 
 cpu::IndexView indices(const Array& labels) {
-  return labels.dtype() == i32 ? cpu::IndexView(labels.as<const std::int32_t>()) : cpu::IndexView(labels.as<const std::int64_t>());
+  return labels.dtype() == i32 ? cpu::IndexView(labels.as<const std::int32_t>())
+                               : cpu::IndexView(labels.as<const std::int64_t>());
 }
 
 Ints position_in(const Shape& shape, std::int64_t flat) {
@@ -64,15 +67,16 @@ Ints position_in(const Shape& shape, std::int64_t flat) {
 void check_labels(const Array& labels, std::int64_t classes) {
   if (const auto bad = cpu::find_bad_index(indices(labels), labels.size(), classes))
     TW_FAIL(out_of_range, "sparse_softmax_cross_entropy", "labels count the classes from 0",
-            "label {} at {} is out of range: expected 0 to {} for {} classes", bad->value, position_in(labels.shape(), bad->position),
-            classes - 1, classes);
+            "label {} at {} is out of range: expected 0 to {} for {} classes", bad->value,
+            position_in(labels.shape(), bad->position), classes - 1, classes);
 }
 
 // body(kernels, rows, n, TypeTag<T>)
 template <class Body>
 void with_kernels(const Array& logits, Body body) {
   const std::int64_t n = logits.shape().last();
-  with_wide_type(logits.dtype(), [&]<class T>(TypeTag<T> tag) { body(cpu::cross_entropy_kernels<T>(), logits.size() / n, n, tag); });
+  with_wide_type(logits.dtype(),
+                 [&]<class T>(TypeTag<T> tag) { body(cpu::cross_entropy_kernels<T>(), logits.size() / n, n, tag); });
 }
 
 void run(const Dense&, Arrays in, Arrays out) {
@@ -88,12 +92,14 @@ void run(const Sparse&, Arrays in, Arrays out) {
 }
 void run(const DenseBackward&, Arrays in, Arrays out) {
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.dense_gradient(in[1].as<const T>(), in[0].as<const T>(), in[2].as<const T>(), in[3].as<const T>(), rows, n, out[0].as<T>());
+    kernels.dense_gradient(in[1].as<const T>(), in[0].as<const T>(), in[2].as<const T>(), in[3].as<const T>(), rows, n,
+                           out[0].as<T>());
   });
 }
 void run(const SparseBackward&, Arrays in, Arrays out) {
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse_gradient(in[1].as<const T>(), indices(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n, out[0].as<T>());
+    kernels.sparse_gradient(in[1].as<const T>(), indices(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n,
+                            out[0].as<T>());
   });
 }
 
@@ -110,7 +116,9 @@ Tensors reference(const Sparse&, const Tensors& in) {
   return {-reduce_sum(chosen, {.axes = -1}), logsumexp(in[1], {.axes = -1})};
 }
 // These find lse anew, so that derivatives by the logits are complete without one by lse.
-Tensors reference(const DenseBackward&, const Tensors& in) { return {(softmax(in[1]) - in[0]) * expand_dims(in[3], -1)}; }
+Tensors reference(const DenseBackward&, const Tensors& in) {
+  return {(softmax(in[1]) - in[0]) * expand_dims(in[3], -1)};
+}
 Tensors reference(const SparseBackward&, const Tensors& in) {
   return {(softmax(in[1]) - cast(right_class(in[0], in[1]), in[1].dtype())) * expand_dims(in[3], -1)};
 }
@@ -139,7 +147,8 @@ TW_DEFINE_OP(sparse_softmax_cross_entropy_backward, SparseBackward)
 
 Tensor softmax_cross_entropy(const Tensor& labels, const Tensor& logits) {
   const DType dtype = promote("softmax_cross_entropy", labels.dtype(), logits.dtype());
-  const Tensors out = apply(softmax_cross_entropy_info(), Dense{}, {cast(labels, wide(dtype)), cast(logits, wide(dtype))});
+  const Tensors out =
+      apply(softmax_cross_entropy_info(), Dense{}, {cast(labels, wide(dtype)), cast(logits, wide(dtype))});
   return cast(out[0], dtype);
 }
 
@@ -148,10 +157,12 @@ Tensor sparse_softmax_cross_entropy(const Tensor& labels, const Tensor& logits) 
   return cast(out[0], logits.dtype());
 }
 
-Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& lse, const Tensor& dloss) {
+Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& lse,
+                                      const Tensor& dloss) {
   return apply(softmax_cross_entropy_backward_info(), DenseBackward{}, {labels, logits, lse, dloss})[0];
 }
-Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& lse, const Tensor& dloss) {
+Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& lse,
+                                             const Tensor& dloss) {
   return apply(sparse_softmax_cross_entropy_backward_info(), SparseBackward{}, {labels, logits, lse, dloss})[0];
 }
 

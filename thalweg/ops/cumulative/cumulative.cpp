@@ -42,7 +42,7 @@ struct Running<BFloat16> {
   using type = float;
 };
 template <class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct Running<T> {
   using type = std::uint64_t;
 };
@@ -54,21 +54,23 @@ void scan(const Shape& shape, int axis, bool reverse, typename Running<T>::type 
   const std::int64_t outer = shape.product(0, axis), n = shape[axis], inner = shape.product(axis + 1, shape.rank());
   if (shape.size() == 0) return;
   const std::int64_t tiles = (inner + tile_columns - 1) / tile_columns, tile_size = n * std::min(inner, tile_columns);
-  parallel_ranges(outer * tiles, std::max<std::int64_t>(1, task_elements / tile_size), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tile = begin; tile < end; ++tile) {
-      const std::int64_t column = tile % tiles * tile_columns, width = std::min(tile_columns, inner - column);
-      typename Running<T>::type running[tile_columns];
-      std::fill_n(running, width, start);
-      for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t row = (tile / tiles * n + (reverse ? n - 1 - i : i)) * inner + column;
-        for (std::int64_t c = 0; c < width; ++c) step(running[c], row + c);
-      }
-    }
-  });
+  parallel_ranges(
+      outer * tiles, std::max<std::int64_t>(1, task_elements / tile_size), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t tile = begin; tile < end; ++tile) {
+          const std::int64_t column = tile % tiles * tile_columns, width = std::min(tile_columns, inner - column);
+          typename Running<T>::type running[tile_columns];
+          std::fill_n(running, width, start);
+          for (std::int64_t i = 0; i < n; ++i) {
+            const std::int64_t row = (tile / tiles * n + (reverse ? n - 1 - i : i)) * inner + column;
+            for (std::int64_t c = 0; c < width; ++c) step(running[c], row + c);
+          }
+        }
+      });
 }
 
 template <class Combine>
-void run_cumulative(const char* op, const Cumulative& options, Arrays in, Arrays out, int start, const Combine& combine) {
+void run_cumulative(const char* op, const Cumulative& options, Arrays in, Arrays out, int start,
+                    const Combine& combine) {
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     using Wide = typename Running<T>::type;
     const auto* x = in[0].as<const T>();
@@ -89,7 +91,8 @@ void run_cumulative(const char* op, const Cumulative& options, Arrays in, Arrays
 }
 
 Specs infer_cumulative(const char* op, const Cumulative& options, const Spec& x) {
-  TW_CHECK_USER(x.dtype != boolean, op, "cast to a number first: tw::cast(x, tw::i32)", "expected a float or integer dtype, got {}", x.dtype);
+  TW_CHECK_USER(x.dtype != boolean, op, "cast to a number first: tw::cast(x, tw::i32)",
+                "expected a float or integer dtype, got {}", x.dtype);
   resolve_axis(op, options.axis, x.rank());
   return {x};
 }
@@ -139,8 +142,9 @@ Gradients gradient(const CumulativeProduct& op, const Kept& kept, const Tensors&
 }
 
 Specs infer(const LinearRecurrence& op, Inputs in) {
-  TW_CHECK_INTERNAL(in[0] == in[1] && is_float(in[0].dtype), "linear_recurrence", "expected two equal float specs, got {} {} and {} {}",
-                    in[0].dtype, in[0].shape, in[1].dtype, in[1].shape);
+  TW_CHECK_INTERNAL(in[0] == in[1] && is_float(in[0].dtype), "linear_recurrence",
+                    "expected two equal float specs, got {} {} and {} {}", in[0].dtype, in[0].shape, in[1].dtype,
+                    in[1].shape);
   resolve_axis("linear_recurrence", op.axis, in[0].rank());
   return {in[0]};
 }
@@ -174,9 +178,13 @@ TW_DEFINE_OP(cumsum, CumulativeSum)
 TW_DEFINE_OP(cumprod, CumulativeProduct)
 TW_DEFINE_OP(linear_recurrence, LinearRecurrence)
 
-Tensor cumsum(const Tensor& x, const Cumulative& options) { return apply(cumsum_info(), CumulativeSum{options}, {x})[0]; }
+Tensor cumsum(const Tensor& x, const Cumulative& options) {
+  return apply(cumsum_info(), CumulativeSum{options}, {x})[0];
+}
 
-Tensor cumprod(const Tensor& x, const Cumulative& options) { return apply(cumprod_info(), CumulativeProduct{options}, {x})[0]; }
+Tensor cumprod(const Tensor& x, const Cumulative& options) {
+  return apply(cumprod_info(), CumulativeProduct{options}, {x})[0];
+}
 
 Tensor linear_recurrence(const Tensor& a, const Tensor& b, std::int64_t axis, bool reverse) {
   return apply(linear_recurrence_info(), LinearRecurrence{axis, reverse}, {a, b})[0];

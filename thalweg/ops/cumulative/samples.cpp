@@ -38,23 +38,33 @@ Call accumulated(const Cumulative& options, bool product) {
 }
 
 void add(std::vector<Sample>& samples, const char* label, const Shape& shape, const Cumulative& options) {
-  samples.push_back({.op = "cumsum", .label = label, .inputs = {{.shape = shape, .domain = Domain::integers}},
+  samples.push_back({.op = "cumsum",
+                     .label = label,
+                     .inputs = {{.shape = shape, .domain = Domain::integers}},
                      .call = [options](In in) { return std::vector{cumsum(in[0], options)}; },
-                     .oracle = accumulated(options, false), .exact = true});
-  samples.push_back({.op = "cumprod", .label = label, .inputs = {{.shape = shape, .domain = Domain::nonzero}},
+                     .oracle = accumulated(options, false),
+                     .exact = true});
+  samples.push_back({.op = "cumprod",
+                     .label = label,
+                     .inputs = {{.shape = shape, .domain = Domain::nonzero}},
                      .call = [options](In in) { return std::vector{cumprod(in[0], options)}; },
-                     .oracle = accumulated(options, true), .tolerance = 4});
+                     .oracle = accumulated(options, true),
+                     .tolerance = 4});
 }
 
 Sample recurrence(const char* label, bool reverse) {
-  return {.op = "linear_recurrence", .label = label, .inputs = {{{2, 5, 3}}, {{2, 5, 3}}},
+  return {.op = "linear_recurrence",
+          .label = label,
+          .inputs = {{{2, 5, 3}}, {{2, 5, 3}}},
           .call = [reverse](In in) { return std::vector{linear_recurrence(in[0], in[1], 1, reverse)}; },
-          .oracle = [reverse](In in) {
-            const auto a = in[0].data<double>(), b = in[1].data<double>();
-            Values h(a.size());
-            walk(in[0].shape(), 1, reverse, 0, [&](double& running, std::size_t i) { h[i] = running = a[i] * running + b[i]; });
-            return std::vector{Tensor::from(h, in[0].shape())};
-          },
+          .oracle =
+              [reverse](In in) {
+                const auto a = in[0].data<double>(), b = in[1].data<double>();
+                Values h(a.size());
+                walk(in[0].shape(), 1, reverse, 0,
+                     [&](double& running, std::size_t i) { h[i] = running = a[i] * running + b[i]; });
+                return std::vector{Tensor::from(h, in[0].shape())};
+              },
           .tolerance = 2};
 }
 
@@ -73,10 +83,18 @@ TW_SAMPLES {
   all.samples.push_back(recurrence("forward", false));
   all.samples.push_back(recurrence("reverse", true));
   all.mistakes = {
-      {"cumsum", "axis out of range", [] { cumsum(Tensor::from(Values(6), {2, 3}), {.axis = 2}); },
-       ErrorCode::invalid_argument, {"[cumsum]", "axis 2", "rank 2"}},
-      {"cumprod", "of booleans", [] { cumprod(Tensor::from(std::vector<bool>(2), {2})); },
-       ErrorCode::invalid_argument, {"[cumprod]", "boolean"}},
+      {"cumsum",
+       "axis out of range",
+       [] {
+         cumsum(Tensor::from(Values(6), {2, 3}), {.axis = 2});
+       },
+       ErrorCode::invalid_argument,
+       {"[cumsum]", "axis 2", "rank 2"}},
+      {"cumprod",
+       "of booleans",
+       [] { cumprod(Tensor::from(std::vector<bool>(2), {2})); },
+       ErrorCode::invalid_argument,
+       {"[cumprod]", "boolean"}},
   };
   return all;
 }

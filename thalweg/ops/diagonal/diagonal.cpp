@@ -19,7 +19,8 @@ struct BandPart {
 };
 
 void check_matrix(const char* op, const Spec& x) {
-  TW_CHECK_USER(x.rank() >= 2, op, "matrices are the last two axes", "expected a tensor of rank 2 or more, got {}", x.shape);
+  TW_CHECK_USER(x.rank() >= 2, op, "matrices are the last two axes", "expected a tensor of rank 2 or more, got {}",
+                x.shape);
 }
 
 // body(i) for each of `count` matrices of this many elements.
@@ -27,14 +28,15 @@ template <class Body>
 void for_each_matrix(std::int64_t count, std::int64_t elements, const Body& body) {
   parallel_ranges(count, std::max<std::int64_t>(1, 32 * 1024 / std::max<std::int64_t>(1, elements)),
                   [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) body(i);
-  });
+                    for (std::int64_t i = begin; i < end; ++i) body(i);
+                  });
 }
 
 Specs infer(const Diag& op, Inputs in) {
-  TW_CHECK_USER(in[0].rank() >= 1, "diag", "a scalar has no axis to spread", "expected a tensor of rank 1 or more, got a scalar");
-  TW_CHECK_INTERNAL(in[0].shape.last() == std::min(op.rows, op.columns), "diag", "{} does not fit a diagonal of [{}, {}]", in[0].shape,
-                    op.rows, op.columns);
+  TW_CHECK_USER(in[0].rank() >= 1, "diag", "a scalar has no axis to spread",
+                "expected a tensor of rank 1 or more, got a scalar");
+  TW_CHECK_INTERNAL(in[0].shape.last() == std::min(op.rows, op.columns), "diag",
+                    "{} does not fit a diagonal of [{}, {}]", in[0].shape, op.rows, op.columns);
   return {Spec{in[0].dtype, concatenate(in[0].shape.prefix(in[0].rank() - 1), Shape{op.rows, op.columns})}};
 }
 
@@ -52,12 +54,16 @@ void run(const Diag& op, Arrays in, Arrays out) {
 
 Gradients gradient(const Diag&, const Kept&, const Tensors& dy, Needs) { return {diag_part(dy[0])}; }
 
-Tensor spread(const Tensor& x, std::int64_t rows, std::int64_t columns) { return apply(diag_info(), Diag{rows, columns}, {x})[0]; }
+Tensor spread(const Tensor& x, std::int64_t rows, std::int64_t columns) {
+  return apply(diag_info(), Diag{rows, columns}, {x})[0];
+}
 
 Specs infer(const DiagPart&, Inputs in) {
   const Shape& shape = in[0].shape;
   check_matrix("diag_part", in[0]);
-  return {Spec{in[0].dtype, shape.without(shape.rank() - 1).with(shape.rank() - 2, std::min(shape[shape.rank() - 2], shape.last()))}};
+  return {
+      Spec{in[0].dtype,
+           shape.without(shape.rank() - 1).with(shape.rank() - 2, std::min(shape[shape.rank() - 2], shape.last()))}};
 }
 
 void run(const DiagPart&, Arrays in, Arrays out) {
@@ -66,7 +72,8 @@ void run(const DiagPart&, Arrays in, Arrays out) {
   const std::int64_t matrices = out[0].size() / n, elements = in[0].size() / matrices;
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     for_each_matrix(matrices, n, [&](std::int64_t i) {
-      for (std::int64_t j = 0; j < n; ++j) out[0].as<T>()[i * n + j] = in[0].as<const T>()[i * elements + j * (columns + 1)];
+      for (std::int64_t j = 0; j < n; ++j)
+        out[0].as<T>()[i * n + j] = in[0].as<const T>()[i * elements + j * (columns + 1)];
     });
   });
 }
@@ -98,7 +105,9 @@ void run(const BandPart& op, Arrays in, Arrays out) {
   });
 }
 
-Gradients gradient(const BandPart& op, const Kept&, const Tensors& dy, Needs) { return {band_part(dy[0], op.lower, op.upper)}; }
+Gradients gradient(const BandPart& op, const Kept&, const Tensors& dy, Needs) {
+  return {band_part(dy[0], op.lower, op.upper)};
+}
 
 }  // namespace
 

@@ -74,7 +74,8 @@ Tensor arranged(const Labelled& x, const Labels& order) {
 }
 
 Labelled contract(const Labelled& left, const Labelled& right, const Labels& kept) {
-  const Labelled a = sum_over_others(left, joined({right.labels, kept})), b = sum_over_others(right, joined({left.labels, kept}));
+  const Labelled a = sum_over_others(left, joined({right.labels, kept})),
+                 b = sum_over_others(right, joined({left.labels, kept}));
   const Labels batch = chosen(a.labels, [&](int label) { return has(b.labels, label) && has(kept, label); });
   const Labels summed = chosen(a.labels, [&](int label) { return has(b.labels, label) && !has(kept, label); });
   const Labels rows = chosen(a.labels, [&](int label) { return !has(b.labels, label); });

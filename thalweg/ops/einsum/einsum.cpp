@@ -58,20 +58,23 @@ Labels implicit_output(const std::vector<Labels>& inputs) {
   std::sort(all.begin(), all.end());
   Labels output;
   for (int label : all)
-    if (std::count(all.begin(), all.end(), label) == 1 || (label == ellipsis && output.empty())) output.push_back(label);
+    if (std::count(all.begin(), all.end(), label) == 1 || (label == ellipsis && output.empty()))
+      output.push_back(label);
   return output;
 }
 
 Equation parse(std::string_view equation) {
   const std::size_t arrow = equation.find("->");
   Equation result{parse_inputs(equation, equation.substr(0, arrow)), {}};
-  result.output = arrow == std::string_view::npos ? implicit_output(result.inputs) : parse_term(equation, equation.substr(arrow + 2));
+  result.output = arrow == std::string_view::npos ? implicit_output(result.inputs)
+                                                  : parse_term(equation, equation.substr(arrow + 2));
   for (int label : result.output) {
     const bool known = std::any_of(result.inputs.begin(), result.inputs.end(), [label](const Labels& labels) {
       return std::find(labels.begin(), labels.end(), label) != labels.end();
     });
     TW_CHECK_USER(known, "einsum", "every letter of the output must name an axis of an operand",
-                  "the output of \"{}\" has '{}', which no operand has", equation, label == ellipsis ? std::string("...") : std::string(1, static_cast<char>(label)));
+                  "the output of \"{}\" has '{}', which no operand has", equation,
+                  label == ellipsis ? std::string("...") : std::string(1, static_cast<char>(label)));
   }
   return result;
 }
@@ -80,7 +83,8 @@ Equation parse(std::string_view equation) {
 Labels expanded(const Labels& labels, int count) {
   Labels result;
   for (int label : labels) {
-    if (label != ellipsis) result.push_back(label);
+    if (label != ellipsis)
+      result.push_back(label);
     else
       for (int i = count; i > 0; --i) result.push_back(-i);
   }
@@ -91,8 +95,9 @@ Labels expanded(const Labels& labels, int count) {
 Labelled named(std::string_view equation, std::size_t number, const Tensor& x, const Labels& labels) {
   const bool dots = std::find(labels.begin(), labels.end(), ellipsis) != labels.end();
   const int letters = static_cast<int>(labels.size()) - (dots ? 1 : 0);
-  TW_CHECK_USER(dots ? x.rank() >= letters : x.rank() == letters, "einsum", "name every axis by a letter, or the others by \"...\"",
-                "operand {} of \"{}\" names {}{} axes, got {}", number, equation, dots ? "at least " : "", letters, x.shape());
+  TW_CHECK_USER(dots ? x.rank() >= letters : x.rank() == letters, "einsum",
+                "name every axis by a letter, or the others by \"...\"", "operand {} of \"{}\" names {}{} axes, got {}",
+                number, equation, dots ? "at least " : "", letters, x.shape());
   return {x, expanded(labels, x.rank() - letters)};
 }
 
@@ -109,12 +114,15 @@ std::vector<Size> common_sizes(std::string_view equation, const std::vector<Labe
       const int label = operand.labels[i];
       const std::int64_t size = operand.x.shape()[static_cast<int>(i)];
       const auto found = std::find_if(sizes.begin(), sizes.end(), [label](const Size& s) { return s.label == label; });
-      if (found == sizes.end()) sizes.push_back({label, size});
-      else if (label < 0 && found->size == 1) found->size = size;
+      if (found == sizes.end())
+        sizes.push_back({label, size});
+      else if (label < 0 && found->size == 1)
+        found->size = size;
       else
         TW_CHECK_USER(found->size == size || (label < 0 && size == 1), "einsum", "axes of one letter have one size",
-                      "'{}' in \"{}\" has size {} and size {}", label < 0 ? std::string("...") : std::string(1, static_cast<char>(label)),
-                      equation, found->size, size);
+                      "'{}' in \"{}\" has size {} and size {}",
+                      label < 0 ? std::string("...") : std::string(1, static_cast<char>(label)), equation, found->size,
+                      size);
     }
   return sizes;
 }
@@ -126,13 +134,16 @@ Labelled without_broadcast(const Labelled& operand, const std::vector<Size>& siz
   for (std::size_t i = 0; i < operand.labels.size(); ++i) {
     const int label = operand.labels[i];
     const auto common = std::find_if(sizes.begin(), sizes.end(), [label](const Size& s) { return s.label == label; });
-    if (common->size != operand.x.shape()[static_cast<int>(i)]) axes.push_back(static_cast<std::int64_t>(i));
-    else labels.push_back(label);
+    if (common->size != operand.x.shape()[static_cast<int>(i)])
+      axes.push_back(static_cast<std::int64_t>(i));
+    else
+      labels.push_back(label);
   }
   return axes.empty() ? operand : Labelled{squeeze(operand.x, axes), labels};
 }
 
-std::vector<Labelled> named_operands(std::string_view equation, const Equation& parsed, const std::vector<Tensor>& operands) {
+std::vector<Labelled> named_operands(std::string_view equation, const Equation& parsed,
+                                     const std::vector<Tensor>& operands) {
   TW_CHECK_USER(parsed.inputs.size() == operands.size(), "einsum", form, "\"{}\" names {} operands, got {}", equation,
                 parsed.inputs.size(), operands.size());
   std::vector<Labelled> result;
@@ -162,7 +173,8 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
   Labelled result = named[0];
   for (std::size_t i = 1; i < named.size(); ++i) {
     Labels kept = output;  // and what later operands still need
-    for (std::size_t j = i + 1; j < named.size(); ++j) kept.insert(kept.end(), named[j].labels.begin(), named[j].labels.end());
+    for (std::size_t j = i + 1; j < named.size(); ++j)
+      kept.insert(kept.end(), named[j].labels.begin(), named[j].labels.end());
     result = contract(result, named[i], kept);
   }
   return arranged(sum_over_others(result, output), output);
@@ -170,7 +182,8 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
 
 Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes) {
   TW_CHECK_USER(axes >= 0 && axes <= std::min(a.rank(), b.rank()), "tensordot", "axes counts axes that both have",
-                "expected 0 to {} axes for a {} and b {}, got {}", std::min(a.rank(), b.rank()), a.shape(), b.shape(), axes);
+                "expected 0 to {} axes for a {} and b {}, got {}", std::min(a.rank(), b.rank()), a.shape(), b.shape(),
+                axes);
   std::pair<Ints, Ints> lists;
   for (std::int64_t i = 0; i < axes; ++i) lists.first.push_back(a.rank() - axes + i), lists.second.push_back(i);
   return tensordot(a, b, lists);
@@ -184,16 +197,18 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const std::pair<Ints, Ints>& 
   for (int i = 0; i < a.rank(); ++i) left.labels.push_back(i);
   for (int i = 0; i < b.rank(); ++i) right.labels.push_back(max_rank + i);
   for (int i = 0; i < axes.first.size(); ++i) {
-    const int first = resolve_axis("tensordot", axes.first[i], a.rank()), second = resolve_axis("tensordot", axes.second[i], b.rank());
+    const int first = resolve_axis("tensordot", axes.first[i], a.rank()),
+              second = resolve_axis("tensordot", axes.second[i], b.rank());
     TW_CHECK_USER(a.shape()[first] == b.shape()[second], "tensordot", "paired axes have one size",
-                  "sizes differ: axis {} of a {} has {}, axis {} of b {} has {}", first, a.shape(), a.shape()[first], second,
-                  b.shape(), b.shape()[second]);
+                  "sizes differ: axis {} of a {} has {}, axis {} of b {} has {}", first, a.shape(), a.shape()[first],
+                  second, b.shape(), b.shape()[second]);
     right.labels[static_cast<std::size_t>(second)] = first;
   }
   Labels output;
   for (int label : left.labels)
     if (std::find(right.labels.begin(), right.labels.end(), label) == right.labels.end()) output.push_back(label);
-  std::copy_if(right.labels.begin(), right.labels.end(), std::back_inserter(output), [](int label) { return label >= max_rank; });
+  std::copy_if(right.labels.begin(), right.labels.end(), std::back_inserter(output),
+               [](int label) { return label >= max_rank; });
   return contract(left, right, output).x;
 }
 

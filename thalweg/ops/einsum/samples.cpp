@@ -44,13 +44,20 @@ struct Oracle {
 };
 
 Sample sample(const std::string& equation, const Oracle& oracle) {
-  Sample result{.op = "matmul", .label = "einsum " + equation, .inputs = {},
-                .call = [equation](In in) { return std::vector{einsum(equation, in)}; }, .oracle = oracle, .exact = true, .nonfinite = false};
+  Sample result{.op = "matmul",
+                .label = "einsum " + equation,
+                .inputs = {},
+                .call = [equation](In in) { return std::vector{einsum(equation, in)}; },
+                .oracle = oracle,
+                .exact = true,
+                .nonfinite = false};
   for (const auto& term : oracle.inputs) result.inputs.push_back({oracle.shape_of(term), Domain::integers});
   return result;
 }
 
-Tensor floats(const Shape& shape) { return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape); }
+Tensor floats(const Shape& shape) {
+  return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape);
+}
 
 }  // namespace
 
@@ -76,20 +83,34 @@ TW_SAMPLES {
       sample("ij,jk->ik", {"ijk", {2, 0, 3}, {"ij", "jk"}, "ik"}),
   };
   const auto add_dot = [&](const char* label, const std::function<Tensor(In)>& call, const Oracle& oracle) {
-    all.samples.push_back({.op = "matmul", .label = label, .inputs = {{oracle.shape_of(oracle.inputs[0]), Domain::integers}, {oracle.shape_of(oracle.inputs[1]), Domain::integers}},
-                           .call = [call](In in) { return std::vector{call(in)}; }, .oracle = oracle, .exact = true, .nonfinite = false});
+    all.samples.push_back({.op = "matmul",
+                           .label = label,
+                           .inputs = {{oracle.shape_of(oracle.inputs[0]), Domain::integers},
+                                      {oracle.shape_of(oracle.inputs[1]), Domain::integers}},
+                           .call = [call](In in) { return std::vector{call(in)}; },
+                           .oracle = oracle,
+                           .exact = true,
+                           .nonfinite = false});
   };
-  add_dot("tensordot of two axes", [](In in) { return tensordot(in[0], in[1], 2); }, {"abcd", {2, 3, 4, 5}, {"abc", "bcd"}, "ad"});
+  add_dot("tensordot of two axes", [](In in) { return tensordot(in[0], in[1], 2); },
+          {"abcd", {2, 3, 4, 5}, {"abc", "bcd"}, "ad"});
   add_dot("tensordot of none", [](In in) { return tensordot(in[0], in[1], 0); }, {"ab", {2, 3}, {"a", "b"}, "ab"});
-  add_dot("tensordot of lists", [](In in) { return tensordot(in[0], in[1], {{0, -1}, {1, 0}}); }, {"abcd", {2, 3, 4, 5}, {"abc", "cad"}, "bd"});
+  add_dot("tensordot of lists",
+          [](In in) {
+            return tensordot(in[0], in[1], {{0, -1}, {1, 0}});
+          },
+          {"abcd", {2, 3, 4, 5}, {"abc", "cad"}, "bd"});
 
-  const auto mistake = [](const char* label, const char* equation, const std::vector<Shape>& shapes, std::vector<std::string> words) {
+  const auto mistake = [](const char* label, const char* equation, const std::vector<Shape>& shapes,
+                          std::vector<std::string> words) {
     words.push_back("[einsum]");
-    return Mistake{"matmul", label, [=] {
+    return Mistake{"matmul", label,
+                   [=] {
                      std::vector<Tensor> operands;
                      for (const auto& shape : shapes) operands.push_back(floats(shape));
                      einsum(equation, operands);
-                   }, ErrorCode::invalid_argument, words};
+                   },
+                   ErrorCode::invalid_argument, words};
   };
   all.mistakes = {
       mistake("einsum with a diagonal", "ii->i", {{3, 3}}, {"'i' appears twice", "diag_part"}),
@@ -98,10 +119,20 @@ TW_SAMPLES {
       mistake("einsum with a wrong rank", "ij->i", {{3}}, {"operand 0", "2 axes", "[3]"}),
       mistake("einsum with an operand missing", "ij,jk->ik", {{3, 3}}, {"2 operands", "got 1"}),
       mistake("einsum with a digit", "i1->i", {{3, 3}}, {"'1'"}),
-      {"matmul", "tensordot of different sizes", [] { tensordot(floats({2, 3}), floats({4, 5}), 1); },
-       ErrorCode::invalid_argument, {"[tensordot]", "sizes differ", "has 3", "has 4"}},
-      {"matmul", "tensordot of too many axes", [] { tensordot(floats({2, 3}), floats({3}), 2); },
-       ErrorCode::invalid_argument, {"[tensordot]", "0 to 1", "got 2"}},
+      {"matmul",
+       "tensordot of different sizes",
+       [] {
+         tensordot(floats({2, 3}), floats({4, 5}), 1);
+       },
+       ErrorCode::invalid_argument,
+       {"[tensordot]", "sizes differ", "has 3", "has 4"}},
+      {"matmul",
+       "tensordot of too many axes",
+       [] {
+         tensordot(floats({2, 3}), floats({3}), 2);
+       },
+       ErrorCode::invalid_argument,
+       {"[tensordot]", "0 to 1", "got 2"}},
   };
   return all;
 }

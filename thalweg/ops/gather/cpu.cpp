@@ -10,9 +10,12 @@ namespace {
 
 // Elements are short, and a call costs more than to move them.
 void copy_row(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (bytes == 4) std::memcpy(to, from, 4);
-  else if (bytes == 8) std::memcpy(to, from, 8);
-  else std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  if (bytes == 4)
+    std::memcpy(to, from, 4);
+  else if (bytes == 8)
+    std::memcpy(to, from, 8);
+  else
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace
@@ -28,8 +31,10 @@ void gather_rows(const GatherLayout& layout, const Array& x, const Array& indice
       std::int64_t slab = begin / layout.count, k = begin % layout.count;  // slab: batch and outer place
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t place = index[slab / layout.outer * layout.count + k];
-        if (place < 0) std::memset(to + row * bytes, 0, static_cast<std::size_t>(bytes));
-        else copy_row(to + row * bytes, from + (slab * layout.places + place) * bytes, bytes);
+        if (place < 0)
+          std::memset(to + row * bytes, 0, static_cast<std::size_t>(bytes));
+        else
+          copy_row(to + row * bytes, from + (slab * layout.places + place) * bytes, bytes);
         if (++k == layout.count) k = 0, ++slab;
       }
     });

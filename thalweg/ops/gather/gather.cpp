@@ -20,17 +20,21 @@ struct GatherAxis {
 };
 
 GatherLayout layout_of(const GatherAxis& op, const Shape& x, const Shape& indices) {
-  return {.batches = x.product(0, op.batch_dims), .outer = x.product(op.batch_dims, op.axis), .places = x[op.axis],
-          .count = indices.product(op.batch_dims, indices.rank()), .row = x.product(op.axis + 1, x.rank())};
+  return {.batches = x.product(0, op.batch_dims),
+          .outer = x.product(op.batch_dims, op.axis),
+          .places = x[op.axis],
+          .count = indices.product(op.batch_dims, indices.rank()),
+          .row = x.product(op.axis + 1, x.rank())};
 }
 
 Specs infer(const GatherAxis& op, Inputs in) {
   const Shape &x = in[0].shape, &indices = in[1].shape;
   require_index_dtype("gather", "indices", in[1].dtype);
   TW_CHECK_USER(op.batch_dims >= 0 && op.batch_dims <= indices.rank() && op.batch_dims <= op.axis, "gather",
-                "the shared leading axes come before the axis gathered from", "expected batch_dims from 0 to {}, got {}",
-                std::min(indices.rank(), op.axis), op.batch_dims);
-  TW_CHECK_USER(x.prefix(op.batch_dims) == indices.prefix(op.batch_dims), "gather", "the first batch_dims axes of x and indices are equal",
+                "the shared leading axes come before the axis gathered from",
+                "expected batch_dims from 0 to {}, got {}", std::min(indices.rank(), op.axis), op.batch_dims);
+  TW_CHECK_USER(x.prefix(op.batch_dims) == indices.prefix(op.batch_dims), "gather",
+                "the first batch_dims axes of x and indices are equal",
                 "expected indices that begin with {} as x {}, got {}", x.prefix(op.batch_dims), x, indices);
   const Shape front = concatenate(x.prefix(op.axis), indices.suffix(op.batch_dims));
   return {Spec{in[0].dtype, concatenate(front, x.suffix(op.axis + 1))}};
@@ -54,8 +58,10 @@ Tensor dense(const GatherLayout& l, const Tensor& dy, const Tensor& indices, con
   const Tensor rows = transpose(reshape(dy, {l.batches, l.outer, l.count, l.row}), {0, 2, 1, 3});
   Tensor ids = indices;
   if (l.batches > 1)
-    ids = reshape(cast(indices, i64), {l.batches, l.count}) + reshape(arange(0, l.batches * l.places, std::max<std::int64_t>(l.places, 1)), {-1, 1});
-  const Tensor sums = unsorted_segment_sum(reshape(rows, {l.batches * l.count, l.outer * l.row}), reshape(ids, {l.batches * l.count}), l.batches * l.places);
+    ids = reshape(cast(indices, i64), {l.batches, l.count}) +
+          reshape(arange(0, l.batches * l.places, std::max<std::int64_t>(l.places, 1)), {-1, 1});
+  const Tensor sums = unsorted_segment_sum(reshape(rows, {l.batches * l.count, l.outer * l.row}),
+                                           reshape(ids, {l.batches * l.count}), l.batches * l.places);
   return reshape(transpose(reshape(sums, {l.batches, l.places, l.outer, l.row}), {0, 2, 1, 3}), shape);
 }
 
@@ -73,7 +79,8 @@ struct Lookup {
 
 Specs infer(const Lookup& op, Inputs in) {
   require_index_dtype(op.name(), "ids", in[1].dtype);
-  TW_CHECK_USER(in[0].rank() >= 1, op.name(), "a table has one row per id", "expected a table of rank 1 or more, got a scalar");
+  TW_CHECK_USER(in[0].rank() >= 1, op.name(), "a table has one row per id",
+                "expected a table of rank 1 or more, got a scalar");
   return {Spec{in[0].dtype, concatenate(in[1].shape, in[0].shape.suffix(1))}};
 }
 
@@ -98,7 +105,8 @@ TW_DEFINE_OP(embedding_lookup, Lookup)
 
 Tensor gather(const Tensor& x, const Tensor& indices, const Gather& options) {
   const int axis = resolve_axis("gather", options.axis, x.rank());
-  const int batch_dims = static_cast<int>(options.batch_dims < 0 ? options.batch_dims + indices.rank() : options.batch_dims);
+  const int batch_dims =
+      static_cast<int>(options.batch_dims < 0 ? options.batch_dims + indices.rank() : options.batch_dims);
   return apply(gather_info(), GatherAxis{axis, batch_dims}, {x, indices})[0];
 }
 
@@ -114,9 +122,10 @@ Tensor boolean_mask(const Tensor& x, const Tensor& mask, std::int64_t axis) {
   const int first = resolve_axis("boolean_mask", axis, x.rank()), last = first + mask.rank();
   TW_CHECK_USER(mask.dtype() == boolean && mask.rank() >= 1, "boolean_mask", "compare to make a mask: x > 0",
                 "expected a boolean mask of rank 1 or more, got {} {}", mask.dtype(), mask.shape());
-  TW_CHECK_USER(last <= x.rank() && Shape(std::span(x.shape().begin() + first, x.shape().begin() + last)) == mask.shape(), "boolean_mask",
-                "the mask's sizes are those of x from `axis` on", "expected a mask that fits x {} at axis {}, got {}", x.shape(), first,
-                mask.shape());
+  TW_CHECK_USER(
+      last <= x.rank() && Shape(std::span(x.shape().begin() + first, x.shape().begin() + last)) == mask.shape(),
+      "boolean_mask", "the mask's sizes are those of x from `axis` on",
+      "expected a mask that fits x {} at axis {}, got {}", x.shape(), first, mask.shape());
   std::vector<std::int64_t> places;
   const auto values = mask.data<bool>();
   for (std::size_t i = 0; i < values.size(); ++i)

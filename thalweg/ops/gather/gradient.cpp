@@ -13,8 +13,8 @@ Gradient::Gradient(Tensor values, Tensor indices, Shape shape)
   const bool fits = indices_.rank() == 1 && shape_.rank() >= 1 && values_.rank() == shape_.rank() &&
                     values_.shape() == shape_.with(0, indices_.size());
   TW_CHECK_USER(fits, "gradient", "values hold one row of the whole for every index",
-                "expected values [n, ...] and indices [n] for rows of {}, got values {} and indices {}", shape_, values_.shape(),
-                indices_.shape());
+                "expected values [n, ...] and indices [n] for rows of {}, got values {} and indices {}", shape_,
+                values_.shape(), indices_.shape());
 }
 
 Tensor Gradient::dense() const {

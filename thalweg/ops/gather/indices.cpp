@@ -16,15 +16,18 @@ Ints place_of(std::int64_t number, const Shape& shape) {
   return place;
 }
 
-[[noreturn]] void refuse(const char* op, std::int64_t value, std::int64_t number, const Shape& shape, std::int64_t limit) {
+[[noreturn]] void refuse(const char* op, std::int64_t value, std::int64_t number, const Shape& shape,
+                         std::int64_t limit) {
   const char* hint = limit > 0 ? "check the indices against the size they speak of" : "what they speak of is empty";
-  TW_FAIL(out_of_range, op, hint, "index {} at position {} is out of range: expected 0 to {}", value, place_of(number, shape), limit - 1);
+  TW_FAIL(out_of_range, op, hint, "index {} at position {} is out of range: expected 0 to {}", value,
+          place_of(number, shape), limit - 1);
 }
 
 }  // namespace
 
 void require_index_dtype(const char* op, const char* what, DType dtype) {
-  TW_CHECK_USER(is_integer(dtype), op, "cast them: tw::cast(x, tw::i64)", "expected {} of dtype i32, i64 or u8, got {}", what, dtype);
+  TW_CHECK_USER(is_integer(dtype), op, "cast them: tw::cast(x, tw::i64)", "expected {} of dtype i32, i64 or u8, got {}",
+                what, dtype);
 }
 
 void check_indices(const char* op, const Array& indices, std::int64_t limit, Negative negative) {
@@ -34,7 +37,8 @@ void check_indices(const char* op, const Array& indices, std::int64_t limit, Neg
     parallel_ranges(indices.size(), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t value = values[i];
-        if (value < lowest || value >= limit) [[unlikely]] refuse(op, value, i, indices.shape(), limit);
+        if (value < lowest || value >= limit) [[unlikely]]
+          refuse(op, value, i, indices.shape(), limit);
       }
     });
   });
@@ -53,17 +57,19 @@ void flatten_index_vectors(const char* op, const Array& vectors, const Shape& sh
   const int depth = static_cast<int>(vectors.shape().last());
   with_index_type(vectors.dtype(), [&]<class Index>(TypeTag<Index>) {
     const auto* values = vectors.as<const Index>();
-    parallel_ranges(vectors.shape().product(0, vectors.shape().rank() - 1), grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        std::int64_t row = 0;
-        for (int k = 0; k < depth; ++k) {
-          const std::int64_t value = values[i * depth + k];
-          if (value < 0 || value >= shape[k]) [[unlikely]] refuse(op, value, i * depth + k, vectors.shape(), shape[k]);
-          row = row * shape[k] + value;
-        }
-        rows[i] = row;
-      }
-    });
+    parallel_ranges(vectors.shape().product(0, vectors.shape().rank() - 1), grain,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        std::int64_t row = 0;
+                        for (int k = 0; k < depth; ++k) {
+                          const std::int64_t value = values[i * depth + k];
+                          if (value < 0 || value >= shape[k]) [[unlikely]]
+                            refuse(op, value, i * depth + k, vectors.shape(), shape[k]);
+                          row = row * shape[k] + value;
+                        }
+                        rows[i] = row;
+                      }
+                    });
   });
 }
 

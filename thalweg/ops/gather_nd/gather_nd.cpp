@@ -30,8 +30,9 @@ void run(const GatherVectors&, Arrays in, Arrays out, Scratch scratch) {
   const Shape& x = in[0].shape();
   const int depth = static_cast<int>(in[1].shape().last());
   const Spec row_spec{i64, {count}};
-  gather_rows({.batches = 1, .outer = 1, .places = x.product(0, depth), .count = count, .row = x.product(depth, x.rank())}, in[0],
-              {rows, &row_spec}, out[0]);
+  gather_rows(
+      {.batches = 1, .outer = 1, .places = x.product(0, depth), .count = count, .row = x.product(depth, x.rank())},
+      in[0], {rows, &row_spec}, out[0]);
 }
 
 Keeps keeps(const GatherVectors&, Needs) { return {.inputs = {1}, .outputs = {}}; }
@@ -46,7 +47,8 @@ Gradients gradient(const GatherVectors&, const Kept& kept, const Tensors& dy, Ne
 
 // The batch's number as the first entry of every index vector: [b…, k…, d] -> [batches, count, d + 1].
 Tensor with_batch_numbers(const Tensor& indices, std::int64_t batches) {
-  const std::int64_t depth = indices.shape().last(), count = vector_count(indices.shape()) / std::max<std::int64_t>(batches, 1);
+  const std::int64_t depth = indices.shape().last(),
+                     count = vector_count(indices.shape()) / std::max<std::int64_t>(batches, 1);
   const Tensor numbers = broadcast_to(reshape(arange(batches), {batches, 1, 1}), {batches, count, 1});
   return concat({numbers, reshape(cast(indices, i64), {batches, count, depth})}, 2);
 }
@@ -60,20 +62,22 @@ int require_index_vectors(const char* op, const Spec& indices, const Shape& shap
   TW_CHECK_USER(indices.rank() >= 1, op, "the last axis of the indices holds one entry per axis they speak of",
                 "expected indices of rank 1 or more, got a scalar");
   TW_CHECK_USER(indices.shape.last() <= shape.rank(), op, "index vectors are no longer than the tensor has axes",
-                "expected index vectors of at most {} entries for {}, got {} in indices {}", shape.rank(), shape, indices.shape.last(),
-                indices.shape);
+                "expected index vectors of at most {} entries for {}, got {} in indices {}", shape.rank(), shape,
+                indices.shape.last(), indices.shape);
   return static_cast<int>(indices.shape.last());
 }
 
 Tensor gather_nd(const Tensor& x, const Tensor& indices, const GatherNd& options) {
   if (options.batch_dims == 0) return apply(gather_nd_info(), GatherVectors{}, {x, indices})[0];
   const auto shared = static_cast<int>(options.batch_dims);
-  TW_CHECK_USER(shared > 0 && shared < indices.rank() && shared <= x.rank() && x.shape().prefix(shared) == indices.shape().prefix(shared),
+  TW_CHECK_USER(shared > 0 && shared < indices.rank() && shared <= x.rank() &&
+                    x.shape().prefix(shared) == indices.shape().prefix(shared),
                 "gather_nd", "the first batch_dims axes of x and indices are equal",
                 "expected {} axes shared by x {} and indices {}", options.batch_dims, x.shape(), indices.shape());
   const Shape batch = x.shape().prefix(shared), rest = x.shape().suffix(shared);
   require_index_vectors("gather_nd", indices.spec(), rest);
-  const Tensor flat = gather_nd(reshape(x, concatenate({batch.size()}, rest)), with_batch_numbers(indices, batch.size()));
+  const Tensor flat =
+      gather_nd(reshape(x, concatenate({batch.size()}, rest)), with_batch_numbers(indices, batch.size()));
   const Shape front = indices.shape().prefix(indices.rank() - 1);
   return reshape(flat, concatenate(front, rest.suffix(static_cast<int>(indices.shape().last()))));
 }

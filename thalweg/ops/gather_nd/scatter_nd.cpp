@@ -27,15 +27,19 @@ void require_sum(const char* op, DType dtype) {
 }
 
 void require_same_dtype(const char* op, const Spec& x, const Spec& updates) {
-  TW_CHECK_USER(x.dtype == updates.dtype, op, "cast one of them", "expected updates of dtype {} as the tensor, got {}", x.dtype, updates.dtype);
+  TW_CHECK_USER(x.dtype == updates.dtype, op, "cast one of them", "expected updates of dtype {} as the tensor, got {}",
+                x.dtype, updates.dtype);
 }
 
-std::int64_t row_width(const Shape& shape, const Shape& indices) { return shape.product(static_cast<int>(indices.last()), shape.rank()); }
+std::int64_t row_width(const Shape& shape, const Shape& indices) {
+  return shape.product(static_cast<int>(indices.last()), shape.rank());
+}
 
 std::int64_t ids_bytes(const Shape& indices) { return vector_count(indices) * 8; }
 
 std::int64_t adding_workspace(const Shape& shape, const Spec& indices, DType dtype) {
-  return ids_bytes(indices.shape) + cpu::row_update_scratch(vector_count(indices.shape), row_width(shape, indices.shape), dtype);
+  return ids_bytes(indices.shape) +
+         cpu::row_update_scratch(vector_count(indices.shape), row_width(shape, indices.shape), dtype);
 }
 
 std::int64_t* flatten(const char* op, const Array& indices, const Shape& shape, Scratch scratch) {
@@ -44,9 +48,14 @@ std::int64_t* flatten(const char* op, const Array& indices, const Shape& shape, 
   return ids;
 }
 
-void add_updates(const Array& out, const Array& indices, const Array& updates, const std::int64_t* ids, Scratch scratch) {
-  cpu::add_rows({.table = out.data, .values = updates.data, .ids = ids, .count = vector_count(indices.shape()),
-                 .width = row_width(out.shape(), indices.shape()), .dtype = out.dtype()},
+void add_updates(const Array& out, const Array& indices, const Array& updates, const std::int64_t* ids,
+                 Scratch scratch) {
+  cpu::add_rows({.table = out.data,
+                 .values = updates.data,
+                 .ids = ids,
+                 .count = vector_count(indices.shape()),
+                 .width = row_width(out.shape(), indices.shape()),
+                 .dtype = out.dtype()},
                 scratch.subspan(static_cast<std::size_t>(ids_bytes(indices.shape()))));
 }
 
@@ -116,9 +125,11 @@ std::int64_t workspace(const ScatterUpdate&, Inputs in) { return ids_bytes(in[1]
 void run(const ScatterUpdate&, Arrays in, Arrays out, Scratch scratch) {
   const std::int64_t* ids = flatten("tensor_scatter_nd_update", in[1], in[0].shape(), scratch);
   copy_all(in[0], out[0]);
-  const std::int64_t bytes = row_width(in[0].shape(), in[1].shape()) * size_of(in[0].dtype()), count = vector_count(in[1].shape());
+  const std::int64_t bytes = row_width(in[0].shape(), in[1].shape()) * size_of(in[0].dtype()),
+                     count = vector_count(in[1].shape());
   for (std::int64_t i = 0; bytes > 0 && i < count; ++i)
-    std::memcpy(out[0].as<std::byte>() + ids[i] * bytes, in[2].as<const std::byte>() + i * bytes, static_cast<std::size_t>(bytes));
+    std::memcpy(out[0].as<std::byte>() + ids[i] * bytes, in[2].as<const std::byte>() + i * bytes,
+                static_cast<std::size_t>(bytes));
 }
 
 Keeps keeps(const ScatterUpdate&, Needs) { return {.inputs = {1}, .outputs = {}}; }

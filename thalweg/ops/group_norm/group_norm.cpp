@@ -30,21 +30,37 @@ std::int64_t workspace(const Backward&, Inputs in) { return scratch_bytes(in[0])
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
   const Shape& x = in[0].shape();
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::group_norm_kernels<T>().forward(
-        {.batch = x[0], .spatial = x.product(1, x.rank() - 1), .groups = op.groups, .group_size = x.last() / op.groups,
-         .epsilon = static_cast<T>(op.epsilon), .x = in[0].as<const T>(), .scale = in[1].as<const T>(), .offset = in[2].as<const T>(),
-         .y = out[0].as<T>(), .mean = out[1].as<T>(), .rstd = out[2].as<T>(), .workspace = reinterpret_cast<T*>(scratch.data())});
+    cpu::group_norm_kernels<T>().forward({.batch = x[0],
+                                          .spatial = x.product(1, x.rank() - 1),
+                                          .groups = op.groups,
+                                          .group_size = x.last() / op.groups,
+                                          .epsilon = static_cast<T>(op.epsilon),
+                                          .x = in[0].as<const T>(),
+                                          .scale = in[1].as<const T>(),
+                                          .offset = in[2].as<const T>(),
+                                          .y = out[0].as<T>(),
+                                          .mean = out[1].as<T>(),
+                                          .rstd = out[2].as<T>(),
+                                          .workspace = reinterpret_cast<T*>(scratch.data())});
   });
 }
 
 void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
   const Shape& x = in[0].shape();
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::group_norm_kernels<T>().gradient(
-        {.batch = x[0], .spatial = x.product(1, x.rank() - 1), .groups = op.groups, .group_size = x.last() / op.groups,
-         .x = in[0].as<const T>(), .scale = in[1].as<const T>(), .mean = in[2].as<const T>(), .rstd = in[3].as<const T>(),
-         .dy = in[4].as<const T>(), .dx = out[0].as<T>(), .dscale = out[1].as<T>(), .doffset = out[2].as<T>(),
-         .workspace = reinterpret_cast<T*>(scratch.data())});
+    cpu::group_norm_kernels<T>().gradient({.batch = x[0],
+                                           .spatial = x.product(1, x.rank() - 1),
+                                           .groups = op.groups,
+                                           .group_size = x.last() / op.groups,
+                                           .x = in[0].as<const T>(),
+                                           .scale = in[1].as<const T>(),
+                                           .mean = in[2].as<const T>(),
+                                           .rstd = in[3].as<const T>(),
+                                           .dy = in[4].as<const T>(),
+                                           .dx = out[0].as<T>(),
+                                           .dscale = out[1].as<T>(),
+                                           .doffset = out[2].as<T>(),
+                                           .workspace = reinterpret_cast<T*>(scratch.data())});
   });
 }
 
@@ -86,18 +102,23 @@ Tensors reference(const Backward& op, const Tensors& in) {
 
 Keeps keeps(const Forward&, Needs) { return {.inputs = {0, 1}, .outputs = {1, 2}}; }
 Gradients gradient(const Forward& op, const Kept& kept, const Tensors& dy, Needs) {
-  const auto [x, scale, offset] = group_norm_backward(kept.input(0), kept.input(1), kept.output(1), kept.output(2), dy[0], op);
+  const auto [x, scale, offset] =
+      group_norm_backward(kept.input(0), kept.input(1), kept.output(1), kept.output(2), dy[0], op);
   return {x, scale, offset};
 }
 
 void check(const Spec& x, const Shape& scale, const Shape& offset, const GroupNorm& options) {
   constexpr const char* op = "group_norm";
-  TW_CHECK_USER(is_float(x.dtype), op, "tw::cast(x, tw::f32)", "expected a float dtype, since the results are fractions, got {}", x.dtype);
+  TW_CHECK_USER(is_float(x.dtype), op, "tw::cast(x, tw::f32)",
+                "expected a float dtype, since the results are fractions, got {}", x.dtype);
   TW_CHECK_USER(x.rank() >= 2, op, "x is [batch, spatial…, channels]", "expected x of rank 2 or more, got {}", x.shape);
-  TW_CHECK_USER(x.shape.product(1, x.rank()) > 0, op, "an image has at least one pixel and one channel", "expected images with values, got {}", x.shape);
-  TW_CHECK_USER(options.groups >= 1 && x.shape.last() % options.groups == 0, op, "the channels must be a multiple of groups",
-                "{} groups do not divide the {} channels of x {}", options.groups, x.shape.last(), x.shape);
-  TW_CHECK_USER(scale == Shape{x.shape.last()} && offset == scale, op, "scale and offset have an entry for every channel",
+  TW_CHECK_USER(x.shape.product(1, x.rank()) > 0, op, "an image has at least one pixel and one channel",
+                "expected images with values, got {}", x.shape);
+  TW_CHECK_USER(options.groups >= 1 && x.shape.last() % options.groups == 0, op,
+                "the channels must be a multiple of groups", "{} groups do not divide the {} channels of x {}",
+                options.groups, x.shape.last(), x.shape);
+  TW_CHECK_USER(scale == Shape{x.shape.last()} && offset == scale, op,
+                "scale and offset have an entry for every channel",
                 "expected scale and offset [{}] for x {}, got {} and {}", x.shape.last(), x.shape, scale, offset);
 }
 
@@ -106,16 +127,18 @@ void check(const Spec& x, const Shape& scale, const Shape& offset, const GroupNo
 TW_DEFINE_OP(group_norm, Forward)
 TW_DEFINE_OP(group_norm_backward, Backward)
 
-GroupNormGradients group_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
-                                       const GroupNorm& options) {
+GroupNormGradients group_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& mean, const Tensor& rstd,
+                                       const Tensor& dy, const GroupNorm& options) {
   const Tensors out = apply(group_norm_backward_info(), Backward{options}, {x, scale, mean, rstd, dy});
   return {out[0], out[1], out[2]};
 }
 
 Tensor group_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const GroupNorm& options) {
   check(x.spec(), scale.shape(), offset.shape(), options);
-  const DType dtype = promote("group_norm", promote("group_norm", x.dtype(), scale.dtype()), offset.dtype()), inside = wide(dtype);
-  const Tensors out = apply(group_norm_info(), Forward{options}, {cast(x, inside), cast(scale, inside), cast(offset, inside)});
+  const DType dtype = promote("group_norm", promote("group_norm", x.dtype(), scale.dtype()), offset.dtype()),
+              inside = wide(dtype);
+  const Tensors out =
+      apply(group_norm_info(), Forward{options}, {cast(x, inside), cast(scale, inside), cast(offset, inside)});
   return cast(out[0], dtype);
 }
 

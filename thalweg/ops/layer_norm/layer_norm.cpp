@@ -29,41 +29,68 @@ std::int64_t rows_of(const Shape& x) { return x.product(0, x.rank() - 1); }
 
 void run(const Layer& op, Arrays in, Arrays out) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().layer_norm({.rows = rows_of(in[0].shape()), .n = in[0].shape().last(), .epsilon = static_cast<T>(op.epsilon),
-                                           .x = in[0].as<const T>(), .scale = in[1].as<const T>(), .offset = in[2].as<const T>(),
-                                           .y = out[0].as<T>(), .mean = out[1].as<T>(), .rstd = out[2].as<T>()});
+    cpu::row_norm_kernels<T>().layer_norm({.rows = rows_of(in[0].shape()),
+                                           .n = in[0].shape().last(),
+                                           .epsilon = static_cast<T>(op.epsilon),
+                                           .x = in[0].as<const T>(),
+                                           .scale = in[1].as<const T>(),
+                                           .offset = in[2].as<const T>(),
+                                           .y = out[0].as<T>(),
+                                           .mean = out[1].as<T>(),
+                                           .rstd = out[2].as<T>()});
   });
 }
 
 void run(const Rms& op, Arrays in, Arrays out) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().rms_norm({.rows = rows_of(in[0].shape()), .n = in[0].shape().last(), .epsilon = static_cast<T>(op.epsilon),
-                                         .x = in[0].as<const T>(), .scale = in[1].as<const T>(), .offset = nullptr,
-                                         .y = out[0].as<T>(), .mean = nullptr, .rstd = out[1].as<T>()});
+    cpu::row_norm_kernels<T>().rms_norm({.rows = rows_of(in[0].shape()),
+                                         .n = in[0].shape().last(),
+                                         .epsilon = static_cast<T>(op.epsilon),
+                                         .x = in[0].as<const T>(),
+                                         .scale = in[1].as<const T>(),
+                                         .offset = nullptr,
+                                         .y = out[0].as<T>(),
+                                         .mean = nullptr,
+                                         .rstd = out[1].as<T>()});
   });
 }
 
 std::int64_t gradient_workspace(const Spec& x) {
-  return static_cast<std::int64_t>(cpu::row_norm_gradient_workspace(rows_of(x.shape), x.shape.last())) * size_of(x.dtype);
+  return static_cast<std::int64_t>(cpu::row_norm_gradient_workspace(rows_of(x.shape), x.shape.last())) *
+         size_of(x.dtype);
 }
 std::int64_t workspace(const LayerBackward&, Inputs in) { return gradient_workspace(in[0]); }
 std::int64_t workspace(const RmsBackward&, Inputs in) { return gradient_workspace(in[0]); }
 
 void run(const LayerBackward&, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().layer_norm_gradient(
-        {.rows = rows_of(in[0].shape()), .n = in[0].shape().last(), .x = in[0].as<const T>(), .scale = in[1].as<const T>(),
-         .mean = in[2].as<const T>(), .rstd = in[3].as<const T>(), .dy = in[4].as<const T>(), .dx = out[0].as<T>(),
-         .dscale = out[1].as<T>(), .doffset = out[2].as<T>(), .workspace = reinterpret_cast<T*>(scratch.data())});
+    cpu::row_norm_kernels<T>().layer_norm_gradient({.rows = rows_of(in[0].shape()),
+                                                    .n = in[0].shape().last(),
+                                                    .x = in[0].as<const T>(),
+                                                    .scale = in[1].as<const T>(),
+                                                    .mean = in[2].as<const T>(),
+                                                    .rstd = in[3].as<const T>(),
+                                                    .dy = in[4].as<const T>(),
+                                                    .dx = out[0].as<T>(),
+                                                    .dscale = out[1].as<T>(),
+                                                    .doffset = out[2].as<T>(),
+                                                    .workspace = reinterpret_cast<T*>(scratch.data())});
   });
 }
 
 void run(const RmsBackward&, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().rms_norm_gradient(
-        {.rows = rows_of(in[0].shape()), .n = in[0].shape().last(), .x = in[0].as<const T>(), .scale = in[1].as<const T>(),
-         .mean = nullptr, .rstd = in[2].as<const T>(), .dy = in[3].as<const T>(), .dx = out[0].as<T>(),
-         .dscale = out[1].as<T>(), .doffset = nullptr, .workspace = reinterpret_cast<T*>(scratch.data())});
+    cpu::row_norm_kernels<T>().rms_norm_gradient({.rows = rows_of(in[0].shape()),
+                                                  .n = in[0].shape().last(),
+                                                  .x = in[0].as<const T>(),
+                                                  .scale = in[1].as<const T>(),
+                                                  .mean = nullptr,
+                                                  .rstd = in[2].as<const T>(),
+                                                  .dy = in[3].as<const T>(),
+                                                  .dx = out[0].as<T>(),
+                                                  .dscale = out[1].as<T>(),
+                                                  .doffset = nullptr,
+                                                  .workspace = reinterpret_cast<T*>(scratch.data())});
   });
 }
 
@@ -108,7 +135,8 @@ Keeps keeps(const Layer&, Needs) { return {.inputs = {0, 1}, .outputs = {1, 2}};
 Keeps keeps(const Rms&, Needs) { return {.inputs = {0, 1}, .outputs = {1}}; }
 
 Gradients gradient(const Layer& op, const Kept& kept, const Tensors& dy, Needs) {
-  const auto [x, scale, offset] = layer_norm_backward(kept.input(0), kept.input(1), kept.output(1), kept.output(2), dy[0], op.epsilon);
+  const auto [x, scale, offset] =
+      layer_norm_backward(kept.input(0), kept.input(1), kept.output(1), kept.output(2), dy[0], op.epsilon);
   return {x, scale, offset};
 }
 Gradients gradient(const Rms& op, const Kept& kept, const Tensors& dy, Needs) {
@@ -118,11 +146,13 @@ Gradients gradient(const Rms& op, const Kept& kept, const Tensors& dy, Needs) {
 
 void check(const char* op, const Tensor& x, const Tensor& scale, double epsilon) {
   const int rank = scale.rank();
-  TW_CHECK_USER(is_float(x.dtype()), op, "tw::cast(x, tw::f32)", "expected a float dtype, since the results are fractions, got {}", x.dtype());
-  TW_CHECK_USER(rank >= 1 && rank <= x.rank() && x.shape().suffix(x.rank() - rank) == scale.shape() && scale.size() > 0, op,
-                "scale has the sizes of the last axis of x, or of the last few", "expected a scale that fits the end of x {}, got {}",
-                x.shape(), scale.shape());
-  TW_CHECK_USER(epsilon >= 0, op, "epsilon keeps the root from 0: 1e-5", "expected an epsilon of at least 0, got {}", epsilon);
+  TW_CHECK_USER(is_float(x.dtype()), op, "tw::cast(x, tw::f32)",
+                "expected a float dtype, since the results are fractions, got {}", x.dtype());
+  TW_CHECK_USER(rank >= 1 && rank <= x.rank() && x.shape().suffix(x.rank() - rank) == scale.shape() && scale.size() > 0,
+                op, "scale has the sizes of the last axis of x, or of the last few",
+                "expected a scale that fits the end of x {}, got {}", x.shape(), scale.shape());
+  TW_CHECK_USER(epsilon >= 0, op, "epsilon keeps the root from 0: 1e-5", "expected an epsilon of at least 0, got {}",
+                epsilon);
 }
 
 // The axes of scale as one, and those before it as they are.
@@ -141,13 +171,14 @@ TW_DEFINE_OP(layer_norm_backward, LayerBackward)
 TW_DEFINE_OP(rms_norm, Rms)
 TW_DEFINE_OP(rms_norm_backward, RmsBackward)
 
-LayerNormGradients layer_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
-                                       double epsilon) {
+LayerNormGradients layer_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& mean, const Tensor& rstd,
+                                       const Tensor& dy, double epsilon) {
   const Tensors out = apply(layer_norm_backward_info(), LayerBackward{{epsilon}}, {x, scale, mean, rstd, dy});
   return {out[0], out[1], out[2]};
 }
 
-RmsNormGradients rms_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& rstd, const Tensor& dy, double epsilon) {
+RmsNormGradients rms_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& rstd, const Tensor& dy,
+                                   double epsilon) {
   const Tensors out = apply(rms_norm_backward_info(), RmsBackward{{epsilon}}, {x, scale, rstd, dy});
   return {out[0], out[1]};
 }
@@ -156,8 +187,10 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, co
   check("layer_norm", x, scale, options.epsilon);
   TW_CHECK_USER(offset.shape() == scale.shape(), "layer_norm", "scale and offset have one shape",
                 "expected an offset {} like the scale, got {}", scale.shape(), offset.shape());
-  const DType dtype = promote("layer_norm", promote("layer_norm", x.dtype(), scale.dtype()), offset.dtype()), inside = wide(dtype);
-  const Tensors out = apply(layer_norm_info(), Layer{options}, {cast(flat_rows(x, scale), inside), flat(scale, inside), flat(offset, inside)});
+  const DType dtype = promote("layer_norm", promote("layer_norm", x.dtype(), scale.dtype()), offset.dtype()),
+              inside = wide(dtype);
+  const Tensors out = apply(layer_norm_info(), Layer{options},
+                            {cast(flat_rows(x, scale), inside), flat(scale, inside), flat(offset, inside)});
   return cast(reshape(out[0], x.shape()), dtype);
 }
 

@@ -27,7 +27,8 @@ struct TriangularSolve {
 Specs infer_square(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 2 && x.shape.last() == x.shape[x.rank() - 2], op, "matrices are the last two axes",
                 "expected square matrices [..., n, n], got {}", x.shape);
-  TW_CHECK_USER(x.dtype == f32 || x.dtype == f64, op, "cast first: tw::cast(x, tw::f32)", "expected a float dtype, got {}", x.dtype);
+  TW_CHECK_USER(x.dtype == f32 || x.dtype == f64, op, "cast first: tw::cast(x, tw::f32)",
+                "expected a float dtype, got {}", x.dtype);
   return {x};
 }
 
@@ -36,9 +37,11 @@ template <class Body>
 void for_each_square(Arrays in, Arrays out, const Body& body) {
   const std::int64_t n = in[0].shape().last(), count = n == 0 ? 0 : in[0].size() / (n * n);
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_ranges(count, std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, n * n * n)), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) body(i, n, in[0].as<const T>() + i * n * n, out[0].as<T>() + i * n * n);
-    });
+    parallel_ranges(count, std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, n * n * n)),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i)
+                        body(i, n, in[0].as<const T>() + i * n * n, out[0].as<T>() + i * n * n);
+                    });
   });
 }
 
@@ -56,7 +59,8 @@ void run(const Cholesky&, Arrays in, Arrays out) {
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t j = 0; j < i; ++j) l[i * n + j] = (x[i * n + j] - dot(l + i * n, l + j * n, j)) / l[j * n + j];
       const T pivot = x[i * n + i] - dot(l + i * n, l + i * n, i);
-      TW_CHECK_USER(!(pivot <= 0), "cholesky", "the matrix must be symmetric with eigenvalues above 0; add a small multiple of the identity",
+      TW_CHECK_USER(!(pivot <= 0), "cholesky",
+                    "the matrix must be symmetric with eigenvalues above 0; add a small multiple of the identity",
                     "matrix {} is not positive definite: pivot {} is {}", number, i, pivot);
       l[i * n + i] = std::sqrt(pivot);
       std::fill(l + i * n + i + 1, l + (i + 1) * n, T(0));
@@ -77,8 +81,8 @@ Tensor swap_last(const Tensor& x) {
 Gradients gradient(const Cholesky&, const Kept& kept, const Tensors& dy, Needs) {
   const Tensor l = kept.output(0), product = matmul(l, dy[0], {.transpose_a = true});
   const Tensor p = band_part(product, -1, 0) - 0.5 * diag(diag_part(product));
-  const Tensor half = triangular_solve(l, p, true);                           // l^-T p
-  const Tensor dx = triangular_solve(l, swap_last(half), true);               // (l^-T p l^-1)^T
+  const Tensor half = triangular_solve(l, p, true);              // l^-T p
+  const Tensor dx = triangular_solve(l, swap_last(half), true);  // (l^-T p l^-1)^T
   return {0.5 * (dx + swap_last(dx))};
 }
 
@@ -95,7 +99,8 @@ void invert(std::int64_t number, std::int64_t n, T* y) {
     exchanged[static_cast<std::size_t>(k)] = best;
     if (best != k) std::swap_ranges(y + k * n, y + (k + 1) * n, y + best * n);
     const T pivot = std::exchange(y[k * n + k], T(1));
-    TW_CHECK_USER(pivot != 0, "matrix_inverse", "add a small multiple of the identity, or solve a least-squares problem",
+    TW_CHECK_USER(pivot != 0, "matrix_inverse",
+                  "add a small multiple of the identity, or solve a least-squares problem",
                   "matrix {} is singular: pivot {} is 0", number, k);
     for (std::int64_t j = 0; j < n; ++j) y[k * n + j] /= pivot;
     for (std::int64_t i = 0; i < n; ++i) {
@@ -172,7 +177,9 @@ TW_DEFINE_OP(triangular_solve, TriangularSolve)
 
 Tensor cholesky(const Tensor& x) { return cast(apply(cholesky_info(), Cholesky{}, {widen(x)})[0], x.dtype()); }
 
-Tensor matrix_inverse(const Tensor& x) { return cast(apply(matrix_inverse_info(), MatrixInverse{}, {widen(x)})[0], x.dtype()); }
+Tensor matrix_inverse(const Tensor& x) {
+  return cast(apply(matrix_inverse_info(), MatrixInverse{}, {widen(x)})[0], x.dtype());
+}
 
 Tensor triangular_solve(const Tensor& l, const Tensor& b, bool transposed) {
   return apply(triangular_solve_info(), TriangularSolve{transposed}, {l, b})[0];

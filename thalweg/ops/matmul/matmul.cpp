@@ -42,16 +42,20 @@ Shape broadcast_batch(const Spec& a, const Spec& b) {
 
 Specs infer(const MatmulOp& op, Inputs in) {
   const Spec &a = in[0], &b = in[1];
-  TW_CHECK_USER(a.rank() >= 2 && b.rank() >= 2, "matmul", "make a vector a matrix: tw::expand_dims(x, 0) is a row, tw::expand_dims(x, -1) a column",
+  TW_CHECK_USER(a.rank() >= 2 && b.rank() >= 2, "matmul",
+                "make a vector a matrix: tw::expand_dims(x, 0) is a row, tw::expand_dims(x, -1) a column",
                 "expected tensors of rank 2 or more, got a {} and b {}", a.shape, b.shape);
-  TW_CHECK_USER(a.dtype != u8 && a.dtype != boolean, "matmul", "products of small integers overflow: tw::cast(x, tw::i32)",
+  TW_CHECK_USER(a.dtype != u8 && a.dtype != boolean, "matmul",
+                "products of small integers overflow: tw::cast(x, tw::i32)",
                 "expected a float dtype, i32 or i64, got {}", a.dtype);
   const std::int64_t k = columns_of(a.shape, op.transpose_a), other = rows_of(b.shape, op.transpose_b);
   const std::int64_t n = columns_of(b.shape, op.transpose_b);
-  TW_CHECK_USER(k == other, "matmul",
-                k == n ? fmt::format("transpose b with {{.transpose_b = {}}}", !op.transpose_b)
-                       : std::string("the last axis of a and the one before the last of b must agree; see {.transpose_a, .transpose_b}"),
-                "inner sizes differ: a {} has {}, b {} has {}", a.shape, k, b.shape, other);
+  TW_CHECK_USER(
+      k == other, "matmul",
+      k == n ? fmt::format("transpose b with {{.transpose_b = {}}}", !op.transpose_b)
+             : std::string(
+                   "the last axis of a and the one before the last of b must agree; see {.transpose_a, .transpose_b}"),
+      "inner sizes differ: a {} has {}, b {} has {}", a.shape, k, b.shape, other);
   return {Spec{a.dtype, concatenate(broadcast_batch(a, b), Shape{rows_of(a.shape, op.transpose_a), n})}};
 }
 
@@ -77,8 +81,12 @@ Ints batch_steps(const Shape& shape, int rank) {
 
 Calls plan(const MatmulOp& op, const Shape& a, const Shape& b, const Shape& batch, DType dtype) {
   const Ints steps_a = batch_steps(a, batch.rank()), steps_b = batch_steps(b, batch.rank());
-  cpu::Gemm gemm{.dtype = dtype, .m = rows_of(a, op.transpose_a), .n = columns_of(b, op.transpose_b),
-                 .k = columns_of(a, op.transpose_a), .transpose_a = op.transpose_a, .transpose_b = op.transpose_b};
+  cpu::Gemm gemm{.dtype = dtype,
+                 .m = rows_of(a, op.transpose_a),
+                 .n = columns_of(b, op.transpose_b),
+                 .k = columns_of(a, op.transpose_a),
+                 .transpose_a = op.transpose_a,
+                 .transpose_b = op.transpose_b};
   int inner = batch.rank();  // axes from here on are walked by one stride in each operand
   while (inner > 0) {
     const auto extends = [&](const Ints& steps, std::int64_t stride) {
@@ -89,7 +97,8 @@ Calls plan(const MatmulOp& op, const Shape& a, const Shape& b, const Shape& batc
     if (gemm.batch == 1) gemm.stride_a = steps_a[inner], gemm.stride_b = steps_b[inner];
     gemm.batch *= batch[inner];
   }
-  if (gemm.stride_b == 0 && !op.transpose_a && gemm.stride_a == gemm.m * gemm.k) {  // rows of all entries are one matrix
+  if (gemm.stride_b == 0 && !op.transpose_a &&
+      gemm.stride_a == gemm.m * gemm.k) {  // rows of all entries are one matrix
     gemm.m *= gemm.batch;
     gemm.batch = 1;
   }
@@ -119,7 +128,8 @@ void run(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch) {
       offset_b += rest % calls.outer[i] * calls.steps_b[i];
       rest /= calls.outer[i];
     }
-    cpu::gemm(calls.gemm, in[0].as<const std::byte>() + offset_a * width, in[1].as<const std::byte>() + offset_b * width,
+    cpu::gemm(calls.gemm, in[0].as<const std::byte>() + offset_a * width,
+              in[1].as<const std::byte>() + offset_b * width,
               out[0].as<std::byte>() + entry * (out[0].size() / entries) * width, scratch);
   }
 }
@@ -155,7 +165,8 @@ Tensor operand_gradient(const Shape& shape, const Factor& a, const Factor& b) {
   const bool shared = batch_of(shape).size() == 1 && batch_of(a.x.shape()) == batch_of(b.x.shape()) && entries > 0;
   const std::int64_t moved = (a.transposed ? 0 : a.x.size()) + (b.transposed ? b.x.size() : 0);
   if (!shared || moved > entries * shape.size()) return matmul(a.x, b.x, {a.transposed, b.transposed});
-  return reshape(matmul(join_batch(a.x, !a.transposed), join_batch(b.x, b.transposed), {a.transposed, b.transposed}), shape);
+  return reshape(matmul(join_batch(a.x, !a.transposed), join_batch(b.x, b.transposed), {a.transposed, b.transposed}),
+                 shape);
 }
 
 Gradients gradient(const MatmulOp& op, const Kept& kept, const Tensors& dy, Needs needs) {

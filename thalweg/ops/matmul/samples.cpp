@@ -25,26 +25,34 @@ Call products(const Matmul& options, const Shape& shape) {
   return [options, shape](In in) {
     const auto a = in[0].data<double>(), b = in[1].data<double>();
     const int rank = shape.rank();
-    const std::int64_t m = shape[rank - 2], n = shape[rank - 1], k = in[0].shape()[in[0].rank() - (options.transpose_a ? 2 : 1)];
+    const std::int64_t m = shape[rank - 2], n = shape[rank - 1],
+                       k = in[0].shape()[in[0].rank() - (options.transpose_a ? 2 : 1)];
     std::vector<double> c(static_cast<std::size_t>(shape.size()));
     for (std::int64_t at = 0; at < shape.size(); ++at) {
       const std::int64_t row = at / n % m, column = at % n, batch = at / n / m;
-      const std::int64_t from_a = entry_of(in[0].shape(), shape, batch) * m * k, from_b = entry_of(in[1].shape(), shape, batch) * k * n;
+      const std::int64_t from_a = entry_of(in[0].shape(), shape, batch) * m * k,
+                         from_b = entry_of(in[1].shape(), shape, batch) * k * n;
       for (std::int64_t i = 0; i < k; ++i)
-        c[static_cast<std::size_t>(at)] += a[static_cast<std::size_t>(from_a + (options.transpose_a ? i * m + row : row * k + i))] *
-                                           b[static_cast<std::size_t>(from_b + (options.transpose_b ? column * k + i : i * n + column))];
+        c[static_cast<std::size_t>(at)] +=
+            a[static_cast<std::size_t>(from_a + (options.transpose_a ? i * m + row : row * k + i))] *
+            b[static_cast<std::size_t>(from_b + (options.transpose_b ? column * k + i : i * n + column))];
     }
     return std::vector{Tensor::from(c, shape)};
   };
 }
 
 Sample sample(const char* label, const Shape& a, const Shape& b, const Shape& c, const Matmul& options = {}) {
-  return {.op = "matmul", .label = label, .inputs = {{a, Domain::integers}, {b, Domain::integers}},
+  return {.op = "matmul",
+          .label = label,
+          .inputs = {{a, Domain::integers}, {b, Domain::integers}},
           .call = [options](In in) { return std::vector{matmul(in[0], in[1], options)}; },
-          .oracle = products(options, c), .exact = true};
+          .oracle = products(options, c),
+          .exact = true};
 }
 
-Tensor floats(const Shape& shape) { return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape); }
+Tensor floats(const Shape& shape) {
+  return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape);
+}
 
 }  // namespace
 
@@ -77,18 +85,48 @@ TW_SAMPLES {
           },
       .mistakes =
           {
-              {.op = "matmul", .label = "inner sizes", .call = [] { matmul(floats({64, 128}), floats({256, 10})); },
+              {.op = "matmul",
+               .label = "inner sizes",
+               .call =
+                   [] {
+                     matmul(floats({64, 128}), floats({256, 10}));
+                   },
                .code = ErrorCode::invalid_argument,
-               .words = {"[matmul]", "inner sizes differ", "a [64, 128] has 128", "b [256, 10] has 256", "transpose_b"}},
-              {.op = "matmul", .label = "forgotten transpose", .call = [] { matmul(floats({4, 3}), floats({5, 3})); },
-               .code = ErrorCode::invalid_argument, .words = {"[matmul]", "transpose b with {.transpose_b = true}"}},
-              {.op = "matmul", .label = "vector", .call = [] { matmul(floats({3}), floats({3, 2})); },
-               .code = ErrorCode::invalid_argument, .words = {"[matmul]", "rank 2", "expand_dims"}},
-              {.op = "matmul", .label = "leading axes", .call = [] { matmul(floats({2, 3, 4}), floats({3, 4, 5})); },
-               .code = ErrorCode::invalid_argument, .words = {"[matmul]", "leading axes", "a [2, 3, 4] has 2", "b [3, 4, 5] has 3"}},
-              {.op = "matmul", .label = "bytes",
-               .call = [] { matmul(Tensor::from(std::vector<std::uint8_t>(4), {2, 2}), Tensor::from(std::vector<std::uint8_t>(4), {2, 2})); },
-               .code = ErrorCode::invalid_argument, .words = {"[matmul]", "u8", "overflow"}},
+               .words = {"[matmul]", "inner sizes differ", "a [64, 128] has 128", "b [256, 10] has 256",
+                         "transpose_b"}},
+              {.op = "matmul",
+               .label = "forgotten transpose",
+               .call =
+                   [] {
+                     matmul(floats({4, 3}), floats({5, 3}));
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[matmul]", "transpose b with {.transpose_b = true}"}},
+              {.op = "matmul",
+               .label = "vector",
+               .call =
+                   [] {
+                     matmul(floats({3}), floats({3, 2}));
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[matmul]", "rank 2", "expand_dims"}},
+              {.op = "matmul",
+               .label = "leading axes",
+               .call =
+                   [] {
+                     matmul(floats({2, 3, 4}), floats({3, 4, 5}));
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[matmul]", "leading axes", "a [2, 3, 4] has 2", "b [3, 4, 5] has 3"}},
+              {.op = "matmul",
+               .label = "bytes",
+               .call =
+                   [] {
+                     matmul(Tensor::from(std::vector<std::uint8_t>(4), {2, 2}),
+                            Tensor::from(std::vector<std::uint8_t>(4), {2, 2}));
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[matmul]", "u8", "overflow"}},
           },
   };
 }

@@ -21,7 +21,8 @@ struct OneHotAxis {
 
 Specs infer(const OneHotAxis& op, Inputs in) {
   require_index_dtype("one_hot", "indices", in[0].dtype);
-  TW_CHECK_USER(op.depth >= 0, "one_hot", "depth is the number of classes", "expected a depth of 0 or more, got {}", op.depth);
+  TW_CHECK_USER(op.depth >= 0, "one_hot", "depth is the number of classes", "expected a depth of 0 or more, got {}",
+                op.depth);
   for (const Number& value : {op.on, op.off})
     TW_CHECK_USER(is_float(op.dtype) || value.is_integer || static_cast<double>(value.integer) == value.real, "one_hot",
                   "use a float dtype", "expected whole numbers for {}, got {}", op.dtype, value.real);
@@ -57,7 +58,8 @@ TW_DEFINE_OP(one_hot, OneHotAxis)
 
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHot& options) {
   const int axis = resolve_axis("one_hot", options.axis, indices.rank() + 1);
-  return apply(one_hot_info(), OneHotAxis{depth, options.on_value, options.off_value, axis, options.dtype}, {indices})[0];
+  return apply(one_hot_info(), OneHotAxis{depth, options.on_value, options.off_value, axis, options.dtype},
+               {indices})[0];
 }
 
 }  // namespace thalweg

@@ -23,8 +23,14 @@ Sample sample(const std::string& label, const Tensor& indices, std::int64_t dept
     });
     return std::vector{Tensor::from(y, indices.shape().inserted(axis, depth))};
   };
-  return {.op = "one_hot", .label = label, .inputs = {}, .call = [=](In) { return std::vector{one_hot(indices, depth, options)}; },
-          .oracle = oracle, .dtypes = {options.dtype}, .gradient_order = 0, .exact = true};
+  return {.op = "one_hot",
+          .label = label,
+          .inputs = {},
+          .call = [=](In) { return std::vector{one_hot(indices, depth, options)}; },
+          .oracle = oracle,
+          .dtypes = {options.dtype},
+          .gradient_order = 0,
+          .exact = true};
 }
 
 }  // namespace
@@ -44,12 +50,21 @@ TW_SAMPLES {
           },
       .mistakes =
           {
-              {.op = "one_hot", .label = "float indices", .call = [] { one_hot(zeros({2}), 3); }, .code = ErrorCode::invalid_argument,
+              {.op = "one_hot",
+               .label = "float indices",
+               .call = [] { one_hot(zeros({2}), 3); },
+               .code = ErrorCode::invalid_argument,
                .words = {"[one_hot]", "i32, i64 or u8", "f32"}},
-              {.op = "one_hot", .label = "a negative depth", .call = [] { one_hot(tensor({1}), -1); }, .code = ErrorCode::invalid_argument,
+              {.op = "one_hot",
+               .label = "a negative depth",
+               .call = [] { one_hot(tensor({1}), -1); },
+               .code = ErrorCode::invalid_argument,
                .words = {"[one_hot]", "0 or more", "-1"}},
-              {.op = "one_hot", .label = "a fraction among integers", .call = [] { one_hot(tensor({1}), 2, {.on_value = 0.5, .dtype = i32}); },
-               .code = ErrorCode::invalid_argument, .words = {"[one_hot]", "whole", "0.5"}},
+              {.op = "one_hot",
+               .label = "a fraction among integers",
+               .call = [] { one_hot(tensor({1}), 2, {.on_value = 0.5, .dtype = i32}); },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[one_hot]", "whole", "0.5"}},
           },
   };
 }

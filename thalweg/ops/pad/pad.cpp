@@ -59,12 +59,13 @@ void check_paddings(const Tensor& x, const Paddings& paddings, PadMode mode) {
                 "expected {} pairs for {}, got {}", x.rank(), x.shape(), paddings.size());
   for (int i = 0; i < x.rank(); ++i) {
     const auto [before, after] = paddings[static_cast<std::size_t>(i)];
-    TW_CHECK_USER(before >= 0 && after >= 0, "pad", "cut with tw::slice instead", "expected paddings of 0 or more, got {} and {}",
-                  before, after);
+    TW_CHECK_USER(before >= 0 && after >= 0, "pad", "cut with tw::slice instead",
+                  "expected paddings of 0 or more, got {} and {}", before, after);
     const std::int64_t most = x.shape()[i] - (mode == PadMode::reflect ? 1 : 0);
     TW_CHECK_USER(mode == PadMode::constant || std::max(before, after) <= std::max<std::int64_t>(most, 0), "pad",
                   "a mirror shows each place once: pad less, or several times",
-                  "expected at most {} places on either side of axis {} of {}, got {} and {}", most, i, x.shape(), before, after);
+                  "expected at most {} places on either side of axis {} of {}, got {} and {}", most, i, x.shape(),
+                  before, after);
   }
 }
 

@@ -11,7 +11,9 @@ using In = const std::vector<Tensor>&;
 
 Shape padded(const Shape& shape, const Paddings& paddings) {
   Ints sizes;
-  for (int i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i] + paddings[static_cast<std::size_t>(i)].first + paddings[static_cast<std::size_t>(i)].second);
+  for (int i = 0; i < shape.rank(); ++i)
+    sizes.push_back(shape[i] + paddings[static_cast<std::size_t>(i)].first +
+                    paddings[static_cast<std::size_t>(i)].second);
   return Shape(sizes);
 }
 
@@ -24,11 +26,16 @@ std::int64_t mirrored(std::int64_t i, std::int64_t size, PadMode mode) {
 
 Sample sample(const std::string& label, const Shape& shape, const Paddings& paddings, const Pad& options) {
   const auto source = [=](Ints place) {
-    for (int i = 0; i < place.size(); ++i) place[i] = mirrored(place[i] - paddings[static_cast<std::size_t>(i)].first, shape[i], options.mode);
+    for (int i = 0; i < place.size(); ++i)
+      place[i] = mirrored(place[i] - paddings[static_cast<std::size_t>(i)].first, shape[i], options.mode);
     return place;
   };
-  return {.op = "pad", .label = label, .inputs = {{shape}}, .call = [=](In in) { return std::vector{pad(in[0], paddings, options)}; },
-          .oracle = moved(padded(shape, paddings), source, options.value.real), .exact = true};
+  return {.op = "pad",
+          .label = label,
+          .inputs = {{shape}},
+          .call = [=](In in) { return std::vector{pad(in[0], paddings, options)}; },
+          .oracle = moved(padded(shape, paddings), source, options.value.real),
+          .exact = true};
 }
 
 }  // namespace
@@ -49,14 +56,38 @@ TW_SAMPLES {
           },
       .mistakes =
           {
-              {.op = "pad", .label = "too few pairs", .call = [] { pad(zeros({2, 3}), {{1, 1}}); }, .code = ErrorCode::invalid_argument,
+              {.op = "pad",
+               .label = "too few pairs",
+               .call =
+                   [] {
+                     pad(zeros({2, 3}), {{1, 1}});
+                   },
+               .code = ErrorCode::invalid_argument,
                .words = {"[pad]", "expected 2 pairs", "got 1"}},
-              {.op = "pad", .label = "negative", .call = [] { pad(zeros({2}), {{-1, 1}}); }, .code = ErrorCode::invalid_argument,
+              {.op = "pad",
+               .label = "negative",
+               .call =
+                   [] {
+                     pad(zeros({2}), {{-1, 1}});
+                   },
+               .code = ErrorCode::invalid_argument,
                .words = {"[pad]", "0 or more", "-1"}},
-              {.op = "pad", .label = "a mirror too small", .call = [] { pad(zeros({3}), {{3, 0}}, {.mode = PadMode::reflect}); },
-               .code = ErrorCode::invalid_argument, .words = {"[pad]", "at most 2", "got 3"}},
-              {.op = "pad", .label = "a fraction among integers", .call = [] { pad(zeros({3}, i32), {{1, 0}}, {.value = 0.5}); },
-               .code = ErrorCode::invalid_argument, .words = {"[pad]", "whole number", "i32", "0.5"}},
+              {.op = "pad",
+               .label = "a mirror too small",
+               .call =
+                   [] {
+                     pad(zeros({3}), {{3, 0}}, {.mode = PadMode::reflect});
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[pad]", "at most 2", "got 3"}},
+              {.op = "pad",
+               .label = "a fraction among integers",
+               .call =
+                   [] {
+                     pad(zeros({3}, i32), {{1, 0}}, {.value = 0.5});
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[pad]", "whole number", "i32", "0.5"}},
           },
   };
 }

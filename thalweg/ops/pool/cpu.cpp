@@ -5,14 +5,12 @@
 
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/pool/kernels.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg {
 namespace {
 
 constexpr int lanes = 16;  // channels at a time
-
-template <class T>
-using Accumulator = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
 
 // body(first channel, count): whole groups of lanes have a count known to the compiler.
 template <class Body>
@@ -62,7 +60,8 @@ Range covering(const WindowAxis& axis, std::int64_t p) {
 
 template <class Body>
 void for_box(const Place& center, const Window& window, Range (*range)(const WindowAxis&, std::int64_t), Body body) {
-  const Range d = range(window[0], center.at[0]), h = range(window[1], center.at[1]), w = range(window[2], center.at[2]);
+  const Range d = range(window[0], center.at[0]), h = range(window[1], center.at[1]),
+              w = range(window[2], center.at[2]);
   for (std::int64_t i = d.begin; i < d.end; ++i)
     for (std::int64_t j = h.begin; j < h.end; ++j)
       for (std::int64_t k = w.begin; k < w.end; ++k) body(Place{center.image, {i, j, k}});
@@ -94,7 +93,8 @@ bool is_nan(T value) {
 
 // The tap with the largest value, the first of equals, for channels c … c + count of one place.
 template <class T, class Count>
-void find_taps(const PoolShape& shape, const Place& place, const T* x, std::int64_t c, Count count, std::int32_t* taps) {
+void find_taps(const PoolShape& shape, const Place& place, const T* x, std::int64_t c, Count count,
+               std::int32_t* taps) {
   const auto& window = shape.window;
   Accumulator<T> best[lanes] = {};
   bool first = true;
@@ -113,7 +113,8 @@ void find_taps(const PoolShape& shape, const Place& place, const T* x, std::int6
 
 // y [count] = g at the taps of channels c … c + count of one place.
 template <class T, class Count>
-void take_taps(const PoolShape& shape, const Place& place, const T* g, std::int64_t c, Count count, const std::int32_t* taps, T* y) {
+void take_taps(const PoolShape& shape, const Place& place, const T* g, std::int64_t c, Count count,
+               const std::int32_t* taps, T* y) {
   for_box(place, shape.window, covered, [&](const Place& position) {
     const T* row = g + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
     const std::int32_t here = tap_of(position, place, shape.window);

@@ -45,12 +45,14 @@ Spec infer_pool(const char* name, const Pool& op, const Spec& x) {
 }
 
 Specs infer(const MaxPool& op, Inputs in) {
-  TW_CHECK_USER(in[0].dtype != boolean, "max_pool", "booleans have no order: tw::cast(x, tw::u8)", "expected numbers, got {}", in[0].dtype);
+  TW_CHECK_USER(in[0].dtype != boolean, "max_pool", "booleans have no order: tw::cast(x, tw::u8)",
+                "expected numbers, got {}", in[0].dtype);
   return {infer_pool("max_pool", op, in[0])};
 }
 
 Specs infer(const MaxPoolBackward& op, Inputs in) {
-  TW_CHECK_INTERNAL(infer_pool("max_pool", op, in[0]) == in[1], "max_pool_backward", "dy {} does not fit x {}", in[1].shape, in[0].shape);
+  TW_CHECK_INTERNAL(infer_pool("max_pool", op, in[0]) == in[1], "max_pool_backward", "dy {} does not fit x {}",
+                    in[1].shape, in[0].shape);
   return {in[0]};
 }
 
@@ -70,11 +72,14 @@ Specs infer(const AvgPoolBackward& op, Inputs in) {
   for (auto size : op.input) sizes.push_back(size);
   sizes.push_back(in[0].shape.last());
   const Spec dx{in[0].dtype, Shape(sizes)};
-  TW_CHECK_INTERNAL(infer_pool("avg_pool", op, dx) == in[0], "avg_pool_backward", "dy {} does not fit x {}", in[0].shape, dx.shape);
+  TW_CHECK_INTERNAL(infer_pool("avg_pool", op, dx) == in[0], "avg_pool_backward", "dy {} does not fit x {}",
+                    in[0].shape, dx.shape);
   return {dx};
 }
 
-void run(const MaxPool& op, Arrays in, Arrays out) { run_max_pool(describe("max_pool", op, in[0].shape()), in[0], out[0]); }
+void run(const MaxPool& op, Arrays in, Arrays out) {
+  run_max_pool(describe("max_pool", op, in[0].shape()), in[0], out[0]);
+}
 void run(const MaxPoolSelect& op, Arrays in, Arrays out) {
   run_max_pool_select(describe("max_pool", op, in[0].shape()), in[0], in[1], out[0]);
 }
@@ -82,15 +87,21 @@ std::int64_t workspace(const MaxPoolBackward&, Inputs in) { return in[1].size() 
 void run(const MaxPoolBackward& op, Arrays in, Arrays out, Scratch scratch) {
   run_max_pool_backward(describe("max_pool", op, in[0].shape()), in[0], in[1], out[0], scratch);
 }
-void run(const AvgPool& op, Arrays in, Arrays out) { run_avg_pool(describe("avg_pool", op, in[0].shape()), in[0], out[0]); }
+void run(const AvgPool& op, Arrays in, Arrays out) {
+  run_avg_pool(describe("avg_pool", op, in[0].shape()), in[0], out[0]);
+}
 void run(const AvgPoolBackward& op, Arrays in, Arrays out) {
   run_avg_pool_backward(describe("avg_pool", op, out[0].shape()), in[0], out[0]);
 }
 
 // Where the maximum lies does not change with x, so nothing flows to the x of backward and select.
 Keeps keeps(const MaxPool&, Needs) { return {.inputs = {0}, .outputs = {}}; }
-Keeps keeps(const MaxPoolBackward&, Needs needs) { return {.inputs = needs[1] ? Positions{0} : Positions{}, .outputs = {}}; }
-Keeps keeps(const MaxPoolSelect&, Needs needs) { return {.inputs = needs[1] ? Positions{0} : Positions{}, .outputs = {}}; }
+Keeps keeps(const MaxPoolBackward&, Needs needs) {
+  return {.inputs = needs[1] ? Positions{0} : Positions{}, .outputs = {}};
+}
+Keeps keeps(const MaxPoolSelect&, Needs needs) {
+  return {.inputs = needs[1] ? Positions{0} : Positions{}, .outputs = {}};
+}
 
 Gradients gradient(const MaxPool& op, const Kept& kept, const Tensors& dy, Needs) {
   return {max_pool_backward(kept.input(0), dy[0], op)};

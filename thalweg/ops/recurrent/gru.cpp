@@ -28,7 +28,8 @@ class Recurrence {
   // x [batch, 3 units]: the share of x in the gates.
   Tensor step(const Tensor& x, const Tensor& h) const {
     const auto from_x = split(x, 3, -1);
-    const auto from_h = split(reset_after_ ? matmul(h, recurrent_) + bias_ : matmul(h, recurrent_), reset_after_ ? 3 : 2, -1);
+    const auto from_h =
+        split(reset_after_ ? matmul(h, recurrent_) + bias_ : matmul(h, recurrent_), reset_after_ ? 3 : 2, -1);
     const Tensor update = sigmoid(from_x[0] + from_h[0]), reset = sigmoid(from_x[1] + from_h[1]);
     const Tensor candidate = tanh(from_x[2] + (reset_after_ ? reset * from_h[2] : matmul(reset * h, candidate_)));
     return update * h + (1 - update) * candidate;
@@ -41,13 +42,14 @@ class Recurrence {
 
 void check_bias(const Shape& bias, std::int64_t units, bool reset_after) {
   const Shape expected = reset_after ? Shape{2, 3 * units} : Shape{3 * units};
-  TW_CHECK_USER(bias == expected, "gru", "the bias is [2, 3 units] with reset_after, else [3 units]", "expected a bias {} with reset_after = {}, got {}",
-                expected, reset_after, bias);
+  TW_CHECK_USER(bias == expected, "gru", "the bias is [2, 3 units] with reset_after, else [3 units]",
+                "expected a bias {} with reset_after = {}, got {}", expected, reset_after, bias);
 }
 
 }  // namespace
 
-GruResult gru(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent, const Tensor& bias, const Gru& options) {
+GruResult gru(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent, const Tensor& bias,
+              const Gru& options) {
   check_recurrent({"gru", 3, x, h, kernel, recurrent});
   check_bias(bias.shape(), h.shape()[1], options.reset_after);
   DType dtype = x.dtype();
@@ -58,12 +60,14 @@ GruResult gru(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tens
   const Recurrence recurrence(cast(recurrent, inside), wide_bias, options.reset_after);
   Tensor state = cast(h, inside);
   std::vector<Tensor> sequence;
-  for (std::int64_t t = 0; t < x.shape()[1]; ++t) sequence.push_back(state = recurrence.step(step_of(products, t), state));
+  for (std::int64_t t = 0; t < x.shape()[1]; ++t)
+    sequence.push_back(state = recurrence.step(step_of(products, t), state));
   if (sequence.empty()) return {zeros({x.shape()[0], 0, h.shape()[1]}, dtype), cast(h, dtype)};
   return {cast(stack(sequence, 1), dtype), cast(state, dtype)};
 }
 
-Tensor gru_cell(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent, const Tensor& bias, const GruCell& options) {
+Tensor gru_cell(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent, const Tensor& bias,
+                const GruCell& options) {
   return gru(expand_dims(x, -2), h, kernel, recurrent, bias, {.reset_after = options.reset_after}).h;
 }
 

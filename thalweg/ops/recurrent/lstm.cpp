@@ -11,7 +11,6 @@
 #include "thalweg/ops/recurrent/recurrent.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
-#include "thalweg/ops/transpose/transpose.h"
 #include "thalweg/ops/widen.h"
 
 namespace thalweg {
@@ -38,8 +37,13 @@ std::int64_t workspace(const Backward&, Inputs in) {
 void run(const Forward&, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     run_lstm_forward<T>(describe(out[0].shape(), out[0].dtype()),
-                        {.z = in[0].as<const T>(), .h = in[1].as<const T>(), .c = in[2].as<const T>(), .recurrent = in[3].as<const T>(),
-                         .sequence = out[0].as<T>(), .cells = out[1].as<T>(), .gates = out[2].as<T>()},
+                        {.z = in[0].as<const T>(),
+                         .h = in[1].as<const T>(),
+                         .c = in[2].as<const T>(),
+                         .recurrent = in[3].as<const T>(),
+                         .sequence = out[0].as<T>(),
+                         .cells = out[1].as<T>(),
+                         .gates = out[2].as<T>()},
                         scratch);
   });
 }
@@ -47,10 +51,19 @@ void run(const Forward&, Arrays in, Arrays out, Scratch scratch) {
 void run(const Backward&, Arrays in, Arrays out, Scratch scratch) {
   with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     run_lstm_backward<T>(describe(in[3].shape(), in[3].dtype()),
-                         {.h = in[0].as<const T>(), .c = in[1].as<const T>(), .recurrent = in[2].as<const T>(),
-                          .sequence = in[3].as<const T>(), .cells = in[4].as<const T>(), .gates = in[5].as<const T>(),
-                          .dsequence = in[6].as<const T>(), .dcells = in[7].as<const T>(), .dgates = in.size() == 9 ? in[8].as<const T>() : nullptr,
-                          .dz = out[0].as<T>(), .dh = out[1].as<T>(), .dc = out[2].as<T>(), .drecurrent = out[3].as<T>()},
+                         {.h = in[0].as<const T>(),
+                          .c = in[1].as<const T>(),
+                          .recurrent = in[2].as<const T>(),
+                          .sequence = in[3].as<const T>(),
+                          .cells = in[4].as<const T>(),
+                          .gates = in[5].as<const T>(),
+                          .dsequence = in[6].as<const T>(),
+                          .dcells = in[7].as<const T>(),
+                          .dgates = in.size() == 9 ? in[8].as<const T>() : nullptr,
+                          .dz = out[0].as<T>(),
+                          .dh = out[1].as<T>(),
+                          .dc = out[2].as<T>(),
+                          .drecurrent = out[3].as<T>()},
                          scratch);
   });
 }
@@ -73,7 +86,8 @@ Tensor step_back(const Tensors& in, std::int64_t t, Tensor& dh, Tensor& dc) {
   const auto gates = split(step_of(in[5], t), 4, -1);
   const Tensor &i = gates[0], &f = gates[1], &g = gates[2], &o = gates[3], squashed = tanh(step_of(in[4], t));
   const Tensor from_h = dh + step_of(in[6], t), from_c = dc + step_of(in[7], t) + from_h * o * (1 - square(squashed));
-  Tensor dgates = concat({from_c * g, from_c * (t == 0 ? in[1] : step_of(in[4], t - 1)), from_c * i, from_h * squashed}, -1);
+  Tensor dgates =
+      concat({from_c * g, from_c * (t == 0 ? in[1] : step_of(in[4], t - 1)), from_c * i, from_h * squashed}, -1);
   if (in.size() == 9) dgates = dgates + step_of(in[8], t);
   const Tensor dz = dgates * concat({i * (1 - i), f * (1 - f), 1 - square(g), o * (1 - o)}, -1);
   dh = matmul(dz, in[2], {.transpose_b = true});
@@ -100,15 +114,18 @@ Gradients gradient(const Forward&, const Kept& kept, const Tensors& dy, Needs) {
     const auto& given = dy[static_cast<std::size_t>(i)];
     return given.defined() ? given : zeros(kept.output_spec(i).shape, kept.output_spec(i).dtype);
   };
-  const auto [z, h, c, recurrent] = lstm_backward({kept.input(1), kept.input(2), kept.input(3), kept.output(0), kept.output(1),
-                                                   kept.output(2), or_zeros(0), or_zeros(1), dy[2]});
+  const auto [z, h, c, recurrent] = lstm_backward({kept.input(1), kept.input(2), kept.input(3), kept.output(0),
+                                                   kept.output(1), kept.output(2), or_zeros(0), or_zeros(1), dy[2]});
   return {z, h, c, recurrent};
 }
 
-void check_lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent, const Tensor& bias) {
+void check_lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent,
+                const Tensor& bias) {
   check_recurrent({"lstm", 4, x, h, kernel, recurrent});
-  TW_CHECK_USER(c.shape() == h.shape(), "lstm", "h and c have one shape", "expected c {} like h, got {}", h.shape(), c.shape());
-  TW_CHECK_USER(bias.shape() == Shape{4 * h.shape()[1]}, "lstm", "the bias is [4 units]", "expected a bias [{}], got {}", 4 * h.shape()[1], bias.shape());
+  TW_CHECK_USER(c.shape() == h.shape(), "lstm", "h and c have one shape", "expected c {} like h, got {}", h.shape(),
+                c.shape());
+  TW_CHECK_USER(bias.shape() == Shape{4 * h.shape()[1]}, "lstm", "the bias is [4 units]",
+                "expected a bias [{}], got {}", 4 * h.shape()[1], bias.shape());
 }
 
 }  // namespace
@@ -129,8 +146,8 @@ LstmSteps lstm_steps(const Tensor& z, const Tensor& h, const Tensor& c, const Te
   return {out[0], out[1], out[2]};
 }
 
-LstmResult lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent, const Tensor& bias,
-                const Lstm& options) {
+LstmResult lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent,
+                const Tensor& bias, const Lstm& options) {
   check_lstm(x, h, c, kernel, recurrent, bias);
   DType dtype = x.dtype();
   for (const auto* operand : {&h, &c, &kernel, &recurrent, &bias}) dtype = promote("lstm", dtype, operand->dtype());
@@ -139,10 +156,12 @@ LstmResult lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor&
   const DType inside = wide(dtype);
   const Tensor z = input_products(cast(x, inside), cast(kernel, inside), cast(bias, inside), options.go_backwards);
   const auto [sequence, cells, gates] = lstm_steps(z, cast(h, inside), cast(c, inside), cast(recurrent, inside));
-  return {cast(swap_time(sequence), dtype), cast(step_of(sequence, time - 1), dtype), cast(step_of(cells, time - 1), dtype)};
+  return {cast(swap_time(sequence), dtype), cast(step_of(sequence, time - 1), dtype),
+          cast(step_of(cells, time - 1), dtype)};
 }
 
-LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent, const Tensor& bias) {
+LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent,
+                    const Tensor& bias) {
   const auto [sequence, next_h, next_c] = lstm(expand_dims(x, -2), h, c, kernel, recurrent, bias);
   return {next_h, next_c};
 }

@@ -24,8 +24,10 @@ Chunk<T> apply_row(Row row, const T* x, std::int64_t n) {
   std::copy_n(x, n, in.values);
   const auto width = static_cast<std::int64_t>(lanes<T>);
   const auto padded = static_cast<std::size_t>((n + width - 1) / width * width);
-  if constexpr (sizeof(T) == 4) row_kernel_f32(row)(in.values, nullptr, nullptr, out.values, padded);
-  else row_kernel_f64(row)(in.values, nullptr, nullptr, out.values, padded);
+  if constexpr (sizeof(T) == 4)
+    row_kernel_f32(row)(in.values, nullptr, nullptr, out.values, padded);
+  else
+    row_kernel_f64(row)(in.values, nullptr, nullptr, out.values, padded);
   return out;
 }
 
@@ -43,8 +45,8 @@ void for_chunks(std::int64_t batch, std::int64_t units, Body body) {
 template <class T>
 void activate(const T* c_before, std::int64_t units, std::int64_t u, std::int64_t n, T* gates, T* c, T* h) {
   T *gi = gates + u, *gf = gi + units, *gg = gf + units, *go = gg + units;
-  const Chunk<T> i = apply_row(Row::sigmoid, gi, n), f = apply_row(Row::sigmoid, gf, n), g = apply_row(Row::tanh, gg, n),
-                 o = apply_row(Row::sigmoid, go, n);
+  const Chunk<T> i = apply_row(Row::sigmoid, gi, n), f = apply_row(Row::sigmoid, gf, n),
+                 g = apply_row(Row::tanh, gg, n), o = apply_row(Row::sigmoid, go, n);
   Chunk<T> next;
   for (std::int64_t k = 0; k < n; ++k) next[k] = f[k] * c_before[u + k] + i[k] * g[k];
   const Chunk<T> squashed = apply_row(Row::tanh, next.values, n);
@@ -88,7 +90,12 @@ cpu::Gemm state_product(const LstmShape& s) {
 }
 // drecurrent [units, 4 units] (+)= h^T dz over some steps
 cpu::Gemm weight_product(const LstmShape& s, std::int64_t steps, bool accumulate) {
-  return {.dtype = s.dtype, .m = s.units, .n = 4 * s.units, .k = steps * s.batch, .transpose_a = true, .accumulate = accumulate};
+  return {.dtype = s.dtype,
+          .m = s.units,
+          .n = 4 * s.units,
+          .k = steps * s.batch,
+          .transpose_a = true,
+          .accumulate = accumulate};
 }
 
 }  // namespace
@@ -128,8 +135,9 @@ void run_lstm_backward(const LstmShape& s, const LstmBackward<T>& a, std::span<s
     const T* c_before = t == 0 ? a.c : a.cells + (t - 1) * state;
     for_chunks(s.batch, s.units, [&](std::int64_t row, std::int64_t u, std::int64_t n) {
       const std::int64_t at = row * s.units, here = t * state + at;
-      BackwardRow<T>{a.gates + 4 * here, a.cells + here, c_before + at, a.dsequence + here, a.dcells + here,
-                     a.dgates ? a.dgates + 4 * here : nullptr, a.dz + 4 * here, a.dh + at, a.dc + at}
+      BackwardRow<T>{a.gates + 4 * here, a.cells + here,  c_before + at,
+                     a.dsequence + here, a.dcells + here, a.dgates ? a.dgates + 4 * here : nullptr,
+                     a.dz + 4 * here,    a.dh + at,       a.dc + at}
           .run(s.units, u, n);
     });
     cpu::gemm(state_product(s), a.dz + t * 4 * state, a.recurrent, a.dh, workspace);

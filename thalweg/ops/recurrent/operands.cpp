@@ -10,15 +10,19 @@
 namespace thalweg {
 
 void check_recurrent(const RecurrentOperands& o) {
-  TW_CHECK_USER(o.x.rank() == 3, o.op, "x is [batch, time, in]; tw::expand_dims adds an axis", "expected x of rank 3, got {}", o.x.shape());
-  TW_CHECK_USER(is_float(o.x.dtype()), o.op, "tw::cast(x, tw::f32)", "expected a float dtype, since the results are fractions, got {}", o.x.dtype());
-  TW_CHECK_USER(o.h.rank() == 2 && o.h.shape()[0] == o.x.shape()[0], o.op, "h is [batch, units]", "expected h [{}, units] for x {}, got {}",
-                o.x.shape()[0], o.x.shape(), o.h.shape());
+  TW_CHECK_USER(o.x.rank() == 3, o.op, "x is [batch, time, in]; tw::expand_dims adds an axis",
+                "expected x of rank 3, got {}", o.x.shape());
+  TW_CHECK_USER(is_float(o.x.dtype()), o.op, "tw::cast(x, tw::f32)",
+                "expected a float dtype, since the results are fractions, got {}", o.x.dtype());
+  TW_CHECK_USER(o.h.rank() == 2 && o.h.shape()[0] == o.x.shape()[0], o.op, "h is [batch, units]",
+                "expected h [{}, units] for x {}, got {}", o.x.shape()[0], o.x.shape(), o.h.shape());
   const std::int64_t in = o.x.shape()[2], units = o.h.shape()[1], width = o.gates * units;
-  TW_CHECK_USER(o.kernel.shape() == (Shape{in, width}), o.op, "the kernel is [in, gates * units]", "expected a kernel [{}, {}] for x {} and h {}, got {}",
-                in, width, o.x.shape(), o.h.shape(), o.kernel.shape());
+  TW_CHECK_USER(o.kernel.shape() == (Shape{in, width}), o.op, "the kernel is [in, gates * units]",
+                "expected a kernel [{}, {}] for x {} and h {}, got {}", in, width, o.x.shape(), o.h.shape(),
+                o.kernel.shape());
   TW_CHECK_USER(o.recurrent.shape() == (Shape{units, width}), o.op, "the recurrent kernel is [units, gates * units]",
-                "expected a recurrent kernel [{}, {}] for h {}, got {}", units, width, o.h.shape(), o.recurrent.shape());
+                "expected a recurrent kernel [{}, {}] for h {}, got {}", units, width, o.h.shape(),
+                o.recurrent.shape());
 }
 
 Tensor swap_time(const Tensor& x) { return transpose(x, {1, 0, 2}); }

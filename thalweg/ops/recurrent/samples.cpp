@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/support/sample.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/recurrent/lstm_gradients.h"
 #include "thalweg/ops/recurrent/recurrent.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -19,7 +20,8 @@ struct Matrix {
   std::vector<double> values;
 
   Matrix(std::int64_t r, std::int64_t c) : rows(r), columns(c), values(static_cast<std::size_t>(r * c)) {}
-  Matrix(const Tensor& t) : rows(t.size() / t.shape().last()), columns(t.shape().last()), values(t.to_vector<double>()) {}
+  Matrix(const Tensor& t)
+      : rows(t.size() / t.shape().last()), columns(t.shape().last()), values(t.to_vector<double>()) {}
   double& at(std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; }
   double at(std::int64_t i, std::int64_t j) const { return values[static_cast<std::size_t>(i * columns + j)]; }
 };
@@ -58,7 +60,8 @@ Call lstm_loops(bool backwards) {
           sequence.at(b * time + step, u) = h.at(b, u);
         }
     });
-    return std::vector{Tensor::from(sequence.values, {batch, time, units}), Tensor::from(h.values, {batch, units}), Tensor::from(c.values, {batch, units})};
+    return std::vector{Tensor::from(sequence.values, {batch, time, units}), Tensor::from(h.values, {batch, units}),
+                       Tensor::from(c.values, {batch, units})};
   };
 }
 
@@ -71,7 +74,9 @@ Call gru_loops(bool reset_after, bool backwards) {
     for_steps(time, backwards, [&](std::int64_t step, std::int64_t t) {
       const Matrix before = h;
       Matrix reset(batch, units), kept = before;  // kept: reset * h
-      const auto from_x = [&](std::int64_t b, std::int64_t column) { return dot(x, b * time + t, kernel, column) + bias.at(0, column); };
+      const auto from_x = [&](std::int64_t b, std::int64_t column) {
+        return dot(x, b * time + t, kernel, column) + bias.at(0, column);
+      };
       const auto from_h = [&](const Matrix& state, std::int64_t b, std::int64_t column) {
         return dot(state, b, recurrent, column) + (reset_after ? bias.at(1, column) : 0);
       };
@@ -84,7 +89,8 @@ Call gru_loops(bool reset_after, bool backwards) {
         for (std::int64_t u = 0; u < units; ++u) {
           const std::int64_t n = 2 * units + u;
           const double z = logistic(from_x(b, u) + from_h(before, b, u));
-          const double candidate = std::tanh(from_x(b, n) + (reset_after ? reset.at(b, u) * from_h(before, b, n) : from_h(kept, b, n)));
+          const double candidate =
+              std::tanh(from_x(b, n) + (reset_after ? reset.at(b, u) * from_h(before, b, n) : from_h(kept, b, n)));
           h.at(b, u) = z * before.at(b, u) + (1 - z) * candidate;
           sequence.at(b * time + step, u) = h.at(b, u);
         }
@@ -98,31 +104,42 @@ struct Sizes {
 };
 
 std::vector<Input> lstm_inputs(const Sizes& s) {
-  return {{{s.batch, s.time, s.in}}, {{s.batch, s.units}, Domain::unit}, {{s.batch, s.units}}, {{s.in, 4 * s.units}, Domain::unit},
-          {{s.units, 4 * s.units}, Domain::unit}, {{4 * s.units}, Domain::unit}};
+  return {{{s.batch, s.time, s.in}},           {{s.batch, s.units}, Domain::unit},     {{s.batch, s.units}},
+          {{s.in, 4 * s.units}, Domain::unit}, {{s.units, 4 * s.units}, Domain::unit}, {{4 * s.units}, Domain::unit}};
 }
 
 void add_lstm(std::vector<Sample>& list, const char* label, const Sizes& s, bool backwards = false) {
-  list.push_back({.op = "lstm", .label = label, .inputs = lstm_inputs(s),
+  list.push_back({.op = "lstm",
+                  .label = label,
+                  .inputs = lstm_inputs(s),
                   .call =
                       [=](In in) {
-                        const auto [sequence, h, c] = lstm(in[0], in[1], in[2], in[3], in[4], in[5], {.go_backwards = backwards});
+                        const auto [sequence, h, c] =
+                            lstm(in[0], in[1], in[2], in[3], in[4], in[5], {.go_backwards = backwards});
                         return std::vector{sequence, h, c};
                       },
-                  .oracle = lstm_loops(backwards), .tolerance = 4, .nonfinite = false});
+                  .oracle = lstm_loops(backwards),
+                  .tolerance = 4,
+                  .nonfinite = false});
 }
 
 void add_gru(std::vector<Sample>& list, const char* label, const Sizes& s, const Gru& options) {
   const Shape bias = options.reset_after ? Shape{2, 3 * s.units} : Shape{3 * s.units};
-  list.push_back({.op = "lstm", .label = label,
-                  .inputs = {{{s.batch, s.time, s.in}}, {{s.batch, s.units}}, {{s.in, 3 * s.units}, Domain::unit},
-                             {{s.units, 3 * s.units}, Domain::unit}, {bias, Domain::unit}},
+  list.push_back({.op = "lstm",
+                  .label = label,
+                  .inputs = {{{s.batch, s.time, s.in}},
+                             {{s.batch, s.units}},
+                             {{s.in, 3 * s.units}, Domain::unit},
+                             {{s.units, 3 * s.units}, Domain::unit},
+                             {bias, Domain::unit}},
                   .call =
                       [=](In in) {
                         const auto [sequence, h] = gru(in[0], in[1], in[2], in[3], in[4], options);
                         return std::vector{sequence, h};
                       },
-                  .oracle = gru_loops(options.reset_after, options.go_backwards), .tolerance = 4, .nonfinite = false});
+                  .oracle = gru_loops(options.reset_after, options.go_backwards),
+                  .tolerance = 4,
+                  .nonfinite = false});
 }
 
 // The records themselves: z, h, c, recurrent and the gradients of sequence, cells and gates.
@@ -131,38 +148,54 @@ void add_steps(std::vector<Sample>& list, std::int64_t time, std::int64_t batch,
   const std::string label = z.to_string() + (with_gates ? ", gradients of gates" : "");
   std::vector<Input> inputs{{z}, {state, Domain::unit}, {state}, {{units, 4 * units}, Domain::unit}};
   if (!with_gates)
-    list.push_back({.op = "lstm", .label = label, .inputs = inputs,
+    list.push_back({.op = "lstm",
+                    .label = label,
+                    .inputs = inputs,
                     .call =
                         [](In in) {
                           const auto [sequence, cells, gates] = lstm_steps(in[0], in[1], in[2], in[3]);
                           return std::vector{sequence, cells, gates};
                         },
-                    .dtypes = {f32, f64}, .tolerance = 4});
+                    .dtypes = {f32, f64},
+                    .tolerance = 4});
   inputs.insert(inputs.end(), {Input{states}, Input{states}});
   if (with_gates) inputs.push_back({z});
-  list.push_back({.op = "lstm_backward", .label = label, .inputs = inputs,
+  list.push_back({.op = "lstm_backward",
+                  .label = label,
+                  .inputs = inputs,
                   .call =
                       [=](In in) {
                         const auto [sequence, cells, gates] = lstm_steps(in[0], in[1], in[2], in[3]);
-                        const auto g = lstm_backward({in[1], in[2], in[3], sequence, cells, gates, in[4], in[5], with_gates ? in[6] : Tensor()});
+                        const auto g = lstm_backward(
+                            {in[1], in[2], in[3], sequence, cells, gates, in[4], in[5], with_gates ? in[6] : Tensor()});
                         return std::vector{g.z, g.h, g.c, g.recurrent};
                       },
-                  .dtypes = {f32, f64}, .tolerance = 16, .nonfinite = false});
+                  .dtypes = {f32, f64},
+                  .tolerance = 16,
+                  .nonfinite = false});
 }
-
-Tensor zeros_of(const Shape& shape) { return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape); }
 
 std::vector<Mistake> mistakes() {
   const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words) {
     return Mistake{.op = "lstm", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
-  const Tensor x = zeros_of({2, 3, 4}), h = zeros_of({2, 5}), kernel = zeros_of({4, 20}), recurrent = zeros_of({5, 20}), bias = zeros_of({20});
+  const Tensor x = zeros({2, 3, 4}), h = zeros({2, 5}), kernel = zeros({4, 20}), recurrent = zeros({5, 20}),
+               bias = zeros({20});
   return {
       wrong("rank", [=] { lstm(h, h, h, kernel, recurrent, bias); }, {"[lstm]", "x of rank 3", "[2, 5]"}),
       wrong("kernel", [=] { lstm(x, h, h, recurrent, recurrent, bias); }, {"[lstm]", "kernel [4, 20]", "got [5, 20]"}),
-      wrong("recurrent kernel", [=] { lstm(x, h, h, kernel, kernel, bias); }, {"[lstm]", "recurrent kernel [5, 20]", "got [4, 20]"}),
-      wrong("state", [=] { lstm(x, h, zeros_of({2, 4}), kernel, recurrent, bias); }, {"[lstm]", "c [2, 5]", "got [2, 4]"}),
-      wrong("bias of gru", [=] { gru(x, h, zeros_of({4, 15}), zeros_of({5, 15}), zeros_of({15})); }, {"[gru]", "bias [2, 15]", "got [15]"}),
+      wrong("recurrent kernel", [=] { lstm(x, h, h, kernel, kernel, bias); },
+            {"[lstm]", "recurrent kernel [5, 20]", "got [4, 20]"}),
+      wrong("state",
+            [=] {
+              lstm(x, h, zeros({2, 4}), kernel, recurrent, bias);
+            },
+            {"[lstm]", "c [2, 5]", "got [2, 4]"}),
+      wrong("bias of gru",
+            [=] {
+              gru(x, h, zeros({4, 15}), zeros({5, 15}), zeros({15}));
+            },
+            {"[gru]", "bias [2, 15]", "got [15]"}),
   };
 }
 
@@ -178,7 +211,9 @@ TW_SAMPLES {
   add_lstm(list, "no batch", {0, 2, 3, 2});
   add_lstm(list, "more units than a chunk", {1, 2, 2, 131});
   list.back().gradient_order = 1;
-  list.push_back({.op = "lstm", .label = "cell", .inputs = lstm_inputs({2, 1, 3, 2}),
+  list.push_back({.op = "lstm",
+                  .label = "cell",
+                  .inputs = lstm_inputs({2, 1, 3, 2}),
                   .call =
                       [](In in) {
                         const auto [h, c] = lstm_cell(reshape(in[0], {2, 3}), in[1], in[2], in[3], in[4], in[5]);
@@ -189,7 +224,8 @@ TW_SAMPLES {
                         const auto all = lstm_loops(false)(in);
                         return std::vector{all[1], all[2]};
                       },
-                  .tolerance = 4, .nonfinite = false});
+                  .tolerance = 4,
+                  .nonfinite = false});
   add_gru(list, "gru", {2, 3, 3, 4}, {});
   add_gru(list, "gru, reset before", {2, 3, 3, 4}, {.reset_after = false});
   add_gru(list, "gru backwards", {1, 3, 2, 3}, {.go_backwards = true});

@@ -1,5 +1,4 @@
-// The reduction kernel. Axes are collapsed into groups; each reduced group is one step over [outer, n, inner], largest
-// group first. A step cuts n into chunks (tasks), a chunk into blocks of 1024, a block into 16 lanes.
+// The reduction kernel: a step cuts n into chunks (tasks), a chunk into blocks of 1024, a block into 16 lanes.
 #include "thalweg/ops/reduce/kernel.h"
 
 #include <algorithm>
@@ -8,36 +7,20 @@
 #include "thalweg/backend/cpu/targets.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/reduce/steps.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "thalweg/ops/reduce/cpu.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#ifndef THALWEG_OPS_REDUCE_STEP
-#define THALWEG_OPS_REDUCE_STEP
+#ifndef THALWEG_OPS_REDUCE_SOURCE
+#define THALWEG_OPS_REDUCE_SOURCE
 namespace thalweg::cpu {
 namespace {
 
-constexpr std::int64_t lanes = 16, block_rows = 1024, tile_columns = 128, task_elements = 32 * 1024;
-constexpr std::int64_t tree_depth = 48;
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// x [outer, n, inner] -> y [outer, inner]
-struct Step {
-  std::int64_t outer, n, inner;
-
-  std::int64_t width() const { return std::clamp<std::int64_t>(inner, 1, tile_columns); }
-  std::int64_t tiles() const { return divide_up(inner, tile_columns); }
-  // Rows of n that one task takes: a power of two of blocks, so that chunks are whole subtrees.
-  std::int64_t chunk_rows() const {
-    std::int64_t rows = block_rows;
-    while (rows * width() < task_elements) rows *= 2;
-    return rows;
-  }
-  std::int64_t chunks() const { return divide_up(n, chunk_rows()); }
-};
+constexpr std::int64_t lanes = 16;
+constexpr std::int64_t tree_depth = 48;  // of a tree over 2^47 leaves
 
 // Elements of x as the type that is computed in.
 template <class Acc>
@@ -57,21 +40,29 @@ namespace {
 
 struct Sum {
   template <class T>
-  static T identity() { return T(0); }
+  static T identity() {
+    return T(0);
+  }
   template <class T>
   static T combine(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-    else return a + b;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+    else
+      return a + b;
   }
 };
 
 struct Prod {
   template <class T>
-  static T identity() { return T(1); }
+  static T identity() {
+    return T(1);
+  }
   template <class T>
   static T combine(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-    else return a * b;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    else
+      return a * b;
   }
 };
 
@@ -87,16 +78,24 @@ constexpr T lowest() {
 // A NaN wins in both.
 struct Max {
   template <class T>
-  static T identity() { return lowest<T>(); }
+  static T identity() {
+    return lowest<T>();
+  }
   template <class T>
-  static T combine(T a, T b) { return (b > a) | (b != b) ? b : a; }
+  static T combine(T a, T b) {
+    return (b > a) | (b != b) ? b : a;
+  }
 };
 
 struct Min {
   template <class T>
-  static T identity() { return highest<T>(); }
+  static T identity() {
+    return highest<T>();
+  }
   template <class T>
-  static T combine(T a, T b) { return (b < a) | (b != b) ? b : a; }
+  static T combine(T a, T b) {
+    return (b < a) | (b != b) ? b : a;
+  }
 };
 
 // Loops of sixteen are what the compiler turns into vector code.
@@ -174,8 +173,10 @@ void reduce_column_block(const Source<Acc>& x, std::int64_t offset, std::int64_t
     const std::int64_t count = std::min(group, rows - row) * width;
     const Acc* from = fetch(x, offset + row * stride, count, buffer);
     Acc* to = lane + row % lanes * width;
-    if (row < used) std::copy_n(from, count, to);
-    else accumulate<Op>(to, from, count);
+    if (row < used)
+      std::copy_n(from, count, to);
+    else
+      accumulate<Op>(to, from, count);
   }
   combine_lanes<Op>(lane, used, width);
   std::copy_n(lane, width, y);
@@ -208,8 +209,10 @@ void reduce_chunk(const Source<Acc>& x, std::int64_t offset, std::int64_t rows, 
     alignas(64) Acc buffer[block_rows];
     *to = reduce_row_block<Op>(fetch(x, offset + first, count, buffer), count);
   };
-  if (rows <= block_rows) block(0, y);
-  else reduce_tree<Op>(divide_up(rows, block_rows), width, y, block);
+  if (rows <= block_rows)
+    block(0, y);
+  else
+    reduce_tree<Op>(divide_up(rows, block_rows), width, y, block);
 }
 
 // x [outer, n, inner] -> partial [outer, chunks, inner]; then, if there are several chunks, -> y [outer, inner].
@@ -219,24 +222,26 @@ void reduce_step(const Step& step, const Source<Acc>& x, Acc* partial, Acc* y) {
   const std::int64_t unit = std::min(step.n, chunk_rows) * step.width();
   parallel_ranges(step.outer * chunks * tiles, std::max<std::int64_t>(1, task_elements / unit),
                   [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t column = i % tiles * tile_columns, chunk = i / tiles % chunks, o = i / tiles / chunks;
-      const std::int64_t row = chunk * chunk_rows, rows = std::min(chunk_rows, step.n - row);
-      reduce_chunk<Op>(x, (o * step.n + row) * step.inner + column, rows, step.inner,
-                       std::min(tile_columns, step.inner - column), partial + (o * chunks + chunk) * step.inner + column);
-    }
-  });
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const std::int64_t column = i % tiles * tile_columns, chunk = i / tiles % chunks,
+                                         o = i / tiles / chunks;
+                      const std::int64_t row = chunk * chunk_rows, rows = std::min(chunk_rows, step.n - row);
+                      reduce_chunk<Op>(x, (o * step.n + row) * step.inner + column, rows, step.inner,
+                                       std::min(tile_columns, step.inner - column),
+                                       partial + (o * chunks + chunk) * step.inner + column);
+                    }
+                  });
   if (chunks == 1) return;
   parallel_ranges(step.outer * tiles, std::max<std::int64_t>(1, task_elements / (chunks * step.width())),
                   [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t column = i % tiles * tile_columns, o = i / tiles;
-      const std::int64_t width = std::min(tile_columns, step.inner - column);
-      reduce_tree<Op>(chunks, width, y + o * step.inner + column, [&](std::int64_t chunk, Acc* to) {
-        std::copy_n(partial + (o * chunks + chunk) * step.inner + column, width, to);
-      });
-    }
-  });
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const std::int64_t column = i % tiles * tile_columns, o = i / tiles;
+                      const std::int64_t width = std::min(tile_columns, step.inner - column);
+                      reduce_tree<Op>(chunks, width, y + o * step.inner + column, [&](std::int64_t chunk, Acc* to) {
+                        std::copy_n(partial + (o * chunks + chunk) * step.inner + column, width, to);
+                      });
+                    }
+                  });
 }
 
 template <class Op, class Acc>
@@ -248,8 +253,10 @@ template <class Acc>
 void step(Combine combine, const Step& shape, const Source<Acc>& x, Acc* partial, Acc* y) {
   if (shape.outer * shape.inner == 0) return;
   const auto with = [&]<class Op>(Op) {
-    if (shape.n == 0) fill_identity<Op>(y, shape.outer * shape.inner);
-    else reduce_step<Op>(shape, x, partial, y);
+    if (shape.n == 0)
+      fill_identity<Op>(y, shape.outer * shape.inner);
+    else
+      reduce_step<Op>(shape, x, partial, y);
   };
   switch (combine) {
     case Combine::sum: return with(Sum());
@@ -260,7 +267,9 @@ void step(Combine combine, const Step& shape, const Source<Acc>& x, Acc* partial
 }
 
 void step_f32(Combine c, const Step& s, const Source<float>& x, float* partial, float* y) { step(c, s, x, partial, y); }
-void step_f64(Combine c, const Step& s, const Source<double>& x, double* partial, double* y) { step(c, s, x, partial, y); }
+void step_f64(Combine c, const Step& s, const Source<double>& x, double* partial, double* y) {
+  step(c, s, x, partial, y);
+}
 void step_i64(Combine c, const Step& s, const Source<std::int64_t>& x, std::int64_t* partial, std::int64_t* y) {
   step(c, s, x, partial, y);
 }
@@ -284,52 +293,16 @@ void run_step(Combine combine, const Step& step, const Source<float>& x, float* 
 void run_step(Combine combine, const Step& step, const Source<double>& x, double* partial, double* y) {
   HWY_DYNAMIC_DISPATCH(step_f64)(combine, step, x, partial, y);
 }
-void run_step(Combine combine, const Step& step, const Source<std::int64_t>& x, std::int64_t* partial, std::int64_t* y) {
+void run_step(Combine combine, const Step& step, const Source<std::int64_t>& x, std::int64_t* partial,
+              std::int64_t* y) {
   HWY_DYNAMIC_DISPATCH(step_i64)(combine, step, x, partial, y);
-}
-
-using Steps = SmallVector<Step, 4>;
-
-struct Group {
-  std::int64_t size;
-  bool reduced;
-};
-using Groups = SmallVector<Group, 8>;
-
-// Neighbours of one kind as one group; axes of size 1 belong to any.
-Groups collapse(const Shape& shape, const Ints& axes) {
-  Groups groups;
-  for (int i = 0; i < shape.rank(); ++i) {
-    const bool reduced = axes.contains(i);
-    if (shape[i] == 1) continue;
-    if (!groups.empty() && groups.back().reduced == reduced) groups.back().size *= shape[i];
-    else groups.push_back({shape[i], reduced});
-  }
-  return groups;
-}
-
-// The steps of a reduction; the largest group goes first, which leaves the least for the others.
-Steps plan(const Shape& shape, const Ints& axes) {
-  Groups groups = collapse(shape, axes);
-  Steps steps;
-  for (;;) {
-    std::size_t best = groups.size();
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      if (groups[i].reduced && (best == groups.size() || groups[i].size > groups[best].size)) best = i;
-    if (best == groups.size()) break;
-    Step step{1, groups[best].size, 1};
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      if (i != best) (i < best ? step.outer : step.inner) *= groups[i].size;
-    steps.push_back(step);
-    groups[best] = {1, false};
-  }
-  if (steps.empty()) steps.push_back({1, 1, shape.size()});
-  return steps;
 }
 
 DType accumulator(DType dtype) { return dtype == f64 ? f64 : is_float(dtype) ? f32 : i64; }
 
-std::int64_t padded(std::int64_t elements, DType dtype) { return memory::rounded(elements * size_of(accumulator(dtype))); }
+std::int64_t padded(std::int64_t elements, DType dtype) {
+  return memory::rounded(elements * size_of(accumulator(dtype)));
+}
 
 // Whether the last step's sums are the result as they are.
 bool in_place(const Reduction& reduction, DType dtype) { return accumulator(dtype) == dtype && !reduction.mean; }
@@ -367,7 +340,7 @@ void reduce_as(const Reduction& reduction, const Array& x, const Array& y, std::
     scratch += padded(elements, x.dtype());
     return taken;
   };
-  const Steps steps = plan(x.shape(), reduction.axes);
+  const Steps steps = plan_steps(x.shape(), reduction.axes);
   Source<Acc> source{x.data, x.dtype()};
   Acc* result = nullptr;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -384,7 +357,7 @@ void reduce_as(const Reduction& reduction, const Array& x, const Array& y, std::
 }  // namespace
 
 std::int64_t reduce_workspace(const Reduction& reduction, const Spec& x) {
-  const Steps steps = plan(x.shape, reduction.axes);
+  const Steps steps = plan_steps(x.shape, reduction.axes);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];

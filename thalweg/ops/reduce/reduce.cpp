@@ -25,7 +25,8 @@ struct ReduceOp {
 constexpr bool is_logical(Kind kind) { return kind == Kind::all || kind == Kind::any; }
 
 constexpr const char* name_of(Kind kind) {
-  constexpr const char* names[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any"};
+  constexpr const char* names[] = {"reduce_sum",  "reduce_mean", "reduce_max", "reduce_min",
+                                   "reduce_prod", "reduce_all",  "reduce_any"};
   return names[static_cast<int>(kind)];
 }
 
@@ -43,7 +44,8 @@ template <Kind kind>
 Specs infer(const ReduceOp<kind>& op, Inputs in) {
   const char* name = name_of(kind);
   if constexpr (is_logical(kind))
-    TW_CHECK_USER(in[0].dtype == boolean, name, "compare first: reduce_any(x != 0)", "expected dtype boolean, got {}", in[0].dtype);
+    TW_CHECK_USER(in[0].dtype == boolean, name, "compare first: reduce_any(x != 0)", "expected dtype boolean, got {}",
+                  in[0].dtype);
   else
     TW_CHECK_USER(in[0].dtype != boolean, name, "cast(x, tw::i32) counts, reduce_all and reduce_any ask",
                   "expected a float or integer dtype, got {}", in[0].dtype);
@@ -71,7 +73,9 @@ void run(const ReduceOp<kind>& op, Arrays in, Arrays out, Scratch scratch) {
 }
 
 template <Kind kind>
-bool differentiable(const ReduceOp<kind>&) requires(is_logical(kind)) { return false; }
+bool differentiable(const ReduceOp<kind>&) requires(is_logical(kind)) {
+  return false;
+}
 
 template <Kind kind>
 Keeps keeps(const ReduceOp<kind>&, Needs) requires(!is_logical(kind)) {
@@ -99,7 +103,8 @@ Tensor product_of_others(const Tensor& x, std::int64_t axis) {
 // A product over several axes is a product of products, one axis after the other.
 Tensor product_gradient(const Tensor& x, const Ints& axes, const Tensor& dy) {
   Tensors products{x};  // over ever more of the axes, from the last
-  for (int i = axes.size() - 1; i > 0; --i) products.push_back(reduce_prod(products.back(), {.axes = axes[i], .keepdims = true}));
+  for (int i = axes.size() - 1; i > 0; --i)
+    products.push_back(reduce_prod(products.back(), {.axes = axes[i], .keepdims = true}));
   Tensor dx = dy;
   for (int i = 0; i < axes.size(); ++i) {
     dx = dx * product_of_others(products.back(), axes[i]);
@@ -116,7 +121,8 @@ Gradients gradient(const ReduceOp<kind>& op, const Kept& kept, const Tensors& dy
   const Tensor upstream = reshape(dy[0], kept_shape);
   if constexpr (kind == Kind::sum) return {broadcast_to(upstream, shape)};
   if constexpr (kind == Kind::mean)
-    return {broadcast_to(upstream / static_cast<double>(shape.size() / std::max<std::int64_t>(1, kept_shape.size())), shape)};
+    return {broadcast_to(upstream / static_cast<double>(shape.size() / std::max<std::int64_t>(1, kept_shape.size())),
+                         shape)};
   if constexpr (kind == Kind::max || kind == Kind::min)
     return {share_among_equals(kept.input(0), reshape(kept.output(0), kept_shape), upstream)};
   return {product_gradient(kept.input(0), axes, upstream)};
@@ -124,11 +130,11 @@ Gradients gradient(const ReduceOp<kind>& op, const Kept& kept, const Tensors& dy
 
 }  // namespace
 
-#define TW_REDUCE(kind)                                                                   \
-  TW_DEFINE_OP(reduce_##kind, ReduceOp<Kind::kind>)                                       \
-  Tensor reduce_##kind(const Tensor& x, const Reduce& options) {                          \
-    const ReduceOp<Kind::kind> op{options.axes, options.keepdims};                        \
-    return apply(reduce_##kind##_info(), op, {x})[0];                                     \
+#define TW_REDUCE(kind)                                            \
+  TW_DEFINE_OP(reduce_##kind, ReduceOp<Kind::kind>)                \
+  Tensor reduce_##kind(const Tensor& x, const Reduce& options) {   \
+    const ReduceOp<Kind::kind> op{options.axes, options.keepdims}; \
+    return apply(reduce_##kind##_info(), op, {x})[0];              \
   }
 TW_REDUCE(sum)
 TW_REDUCE(mean)

@@ -15,7 +15,7 @@ struct Reduce {
 
 TW_API Tensor reduce_sum(const Tensor& x, const Reduce& options = {});   // integers wrap around
 TW_API Tensor reduce_mean(const Tensor& x, const Reduce& options = {});  // of integers: truncated, as in TensorFlow
-TW_API Tensor reduce_max(const Tensor& x, const Reduce& options = {});   // a NaN wins; equal elements share the gradient
+TW_API Tensor reduce_max(const Tensor& x, const Reduce& options = {});  // a NaN wins; equal elements share the gradient
 TW_API Tensor reduce_min(const Tensor& x, const Reduce& options = {});
 TW_API Tensor reduce_prod(const Tensor& x, const Reduce& options = {});  // its gradient is exact for zeros too
 TW_API Tensor reduce_all(const Tensor& x, const Reduce& options = {});   // of booleans

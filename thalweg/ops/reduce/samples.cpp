@@ -105,9 +105,12 @@ struct Family {
 };
 
 Sample sample(const Family& family, const char* label, const Shape& shape, const Reduce& options) {
-  Sample result{.op = family.op, .label = std::string(family.label) + label, .inputs = {{.shape = shape, .domain = family.domain}},
+  Sample result{.op = family.op,
+                .label = std::string(family.label) + label,
+                .inputs = {{.shape = shape, .domain = family.domain}},
                 .call = [family, options](In in) { return std::vector{family.function(in[0], options)}; },
-                .oracle = folded(options, family.fold), .exact = family.exact};
+                .oracle = folded(options, family.fold),
+                .exact = family.exact};
   if (family.domain == Domain::boolean) result.gradient_order = 0;
   return result;
 }
@@ -163,9 +166,12 @@ TW_SAMPLES {
 
   add_common(samples, {"reduce_max", logsumexp, log_sum_exp, Domain::real, false, "logsumexp, "});
   add_common(samples, {"reduce_mean", reduce_variance, variance, Domain::real, false, "variance, "});
-  samples.push_back(sample({"reduce_mean", reduce_std, deviation, Domain::real, false, "deviation, "}, "inner axis", {3, 7}, {.axes = 1}));
+  samples.push_back(sample({"reduce_mean", reduce_std, deviation, Domain::real, false, "deviation, "}, "inner axis",
+                           {3, 7}, {.axes = 1}));
   const auto add_norm = [&](const char* label, double order, Fold fold, Domain domain) {
-    samples.push_back({.op = "reduce_sum", .label = label, .inputs = {{.shape = {4, 9}, .domain = domain}},
+    samples.push_back({.op = "reduce_sum",
+                       .label = label,
+                       .inputs = {{.shape = {4, 9}, .domain = domain}},
                        .call = [order](In in) { return std::vector{norm(in[0], {.axes = 1, .order = order})}; },
                        .oracle = folded({.axes = 1}, fold)});
   };
@@ -174,31 +180,63 @@ TW_SAMPLES {
   add_norm("norm of order 3", 3, p_norm<3>, Domain::nonzero);
   add_norm("largest norm", infinity, largest_magnitude, Domain::apart);
   samples.back().gradient_order = 1;
-  samples.push_back({.op = "reduce_sum", .label = "l2_normalize", .inputs = {{{3, 5}}},
+  samples.push_back({.op = "reduce_sum",
+                     .label = "l2_normalize",
+                     .inputs = {{{3, 5}}},
                      .call = [](In in) { return std::vector{norm(l2_normalize(in[0], {.axes = -1}), {.axes = -1})}; },
-                     .oracle = [](In) { return std::vector{Tensor::from(Values{1, 1, 1}, {3})}; }, .nonfinite = false});
-  samples.push_back({.op = "reduce_mean", .label = "moments", .inputs = {{{3, 5}}},
-                     .call = [](In in) {
-                       const auto [mean, variance] = moments(in[0], {.axes = 0});
-                       return std::vector{mean, variance};
-                     },
-                     .oracle = [](In in) {
-                       return std::vector{folded({.axes = 0}, mean)(in)[0], folded({.axes = 0}, variance)(in)[0]};
-                     }});
+                     .oracle =
+                         [](In) {
+                           return std::vector{Tensor::from(Values{1, 1, 1}, {3})};
+                         },
+                     .nonfinite = false});
+  samples.push_back({.op = "reduce_mean",
+                     .label = "moments",
+                     .inputs = {{{3, 5}}},
+                     .call =
+                         [](In in) {
+                           const auto [mean, variance] = moments(in[0], {.axes = 0});
+                           return std::vector{mean, variance};
+                         },
+                     .oracle =
+                         [](In in) {
+                           return std::vector{folded({.axes = 0}, mean)(in)[0], folded({.axes = 0}, variance)(in)[0]};
+                         }});
 
   all.mistakes = {
-      {"reduce_sum", "axis out of range", [] { reduce_sum(Tensor::from(Values(6), {2, 3}), {.axes = 2}); },
-       ErrorCode::invalid_argument, {"[reduce_sum]", "axis 2", "rank 2"}},
-      {"reduce_max", "axis twice", [] { reduce_max(Tensor::from(Values(6), {2, 3}), {.axes = {1, -1}}); },
-       ErrorCode::invalid_argument, {"[reduce_max]", "axis -1", "twice"}},
-      {"reduce_sum", "of booleans", [] { reduce_sum(Tensor::from(std::vector<bool>(2), {2})); },
-       ErrorCode::invalid_argument, {"[reduce_sum]", "boolean", "cast"}},
-      {"reduce_any", "of numbers", [] { reduce_any(Tensor::from(Values(2), {2})); },
-       ErrorCode::invalid_argument, {"[reduce_any]", "expected dtype boolean", "f64"}},
-      {"reduce_mean", "deviation of integers", [] { reduce_std(Tensor::from(std::vector<int>(2), {2})); },
-       ErrorCode::invalid_argument, {"[reduce_std]", "float", "i32"}},
-      {"reduce_sum", "norm of order 0", [] { norm(Tensor::from(Values(2), {2}), {.order = 0}); },
-       ErrorCode::invalid_argument, {"[norm]", "above 0"}},
+      {"reduce_sum",
+       "axis out of range",
+       [] {
+         reduce_sum(Tensor::from(Values(6), {2, 3}), {.axes = 2});
+       },
+       ErrorCode::invalid_argument,
+       {"[reduce_sum]", "axis 2", "rank 2"}},
+      {"reduce_max",
+       "axis twice",
+       [] {
+         reduce_max(Tensor::from(Values(6), {2, 3}), {.axes = {1, -1}});
+       },
+       ErrorCode::invalid_argument,
+       {"[reduce_max]", "axis -1", "twice"}},
+      {"reduce_sum",
+       "of booleans",
+       [] { reduce_sum(Tensor::from(std::vector<bool>(2), {2})); },
+       ErrorCode::invalid_argument,
+       {"[reduce_sum]", "boolean", "cast"}},
+      {"reduce_any",
+       "of numbers",
+       [] { reduce_any(Tensor::from(Values(2), {2})); },
+       ErrorCode::invalid_argument,
+       {"[reduce_any]", "expected dtype boolean", "f64"}},
+      {"reduce_mean",
+       "deviation of integers",
+       [] { reduce_std(Tensor::from(std::vector<int>(2), {2})); },
+       ErrorCode::invalid_argument,
+       {"[reduce_std]", "float", "i32"}},
+      {"reduce_sum",
+       "norm of order 0",
+       [] { norm(Tensor::from(Values(2), {2}), {.order = 0}); },
+       ErrorCode::invalid_argument,
+       {"[norm]", "above 0"}},
   };
   return all;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
@@ -10,6 +9,7 @@
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/resize/gradients.h"
 #include "thalweg/ops/transpose/transpose.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg {
 namespace {
@@ -23,7 +23,9 @@ struct Geometry {
 struct Forward : Geometry {};   // x -> y
 struct Backward : Geometry {};  // dy -> dx
 
-const char* name_of(ResizeMethod method) { return method == ResizeMethod::bilinear ? "resize_bilinear" : "resize_nearest"; }
+const char* name_of(ResizeMethod method) {
+  return method == ResizeMethod::bilinear ? "resize_bilinear" : "resize_nearest";
+}
 
 // The two source positions of one place along an axis: (1 - weight) x[lower] + weight x[upper].
 struct Tap {
@@ -34,14 +36,17 @@ struct Tap {
 
 double source_of(std::int64_t place, std::int64_t from, std::int64_t to, const Geometry& g) {
   const bool corners = g.options.align_corners && to > 1;
-  const double scale = corners ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : static_cast<double>(from) / static_cast<double>(to);
+  const double scale = corners ? static_cast<double>(from - 1) / static_cast<double>(to - 1)
+                               : static_cast<double>(from) / static_cast<double>(to);
   if (!g.options.half_pixel_centers) return static_cast<double>(place) * scale;
   const double center = (static_cast<double>(place) + 0.5) * scale;
   return g.method == ResizeMethod::nearest ? center : center - 0.5;
 }
 
 std::vector<Tap> taps_of(std::int64_t from, std::int64_t to, const Geometry& g) {
-  const auto inside = [&](double position) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(position), 0, from - 1); };
+  const auto inside = [&](double position) {
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(position), 0, from - 1);
+  };
   std::vector<Tap> taps;
   for (std::int64_t place = 0; place < to; ++place) {
     const double source = source_of(place, from, to, g);
@@ -73,21 +78,23 @@ std::vector<Range> readers_of(const std::vector<Tap>& taps, std::int64_t from) {
 
 Spec resized(const Geometry& op, const Spec& x) {
   const char* name = name_of(op.method);
-  TW_CHECK_USER(x.rank() == 4, name, "images are [batch, height, width, channels]", "expected x of rank 4, got {}", x.shape);
-  TW_CHECK_USER(op.size.size() == 2 && op.size[0] >= 1 && op.size[1] >= 1, name, "the size is {height, width}", "expected two sizes of at least 1, got {}", op.size);
-  TW_CHECK_USER(x.shape[1] >= 1 && x.shape[2] >= 1, name, "an image has at least one pixel", "expected images with pixels, got {}", x.shape);
-  TW_CHECK_USER(!(op.options.align_corners && op.options.half_pixel_centers), name, "write {.align_corners = true, .half_pixel_centers = false}",
+  TW_CHECK_USER(x.rank() == 4, name, "images are [batch, height, width, channels]", "expected x of rank 4, got {}",
+                x.shape);
+  TW_CHECK_USER(op.size.size() == 2 && op.size[0] >= 1 && op.size[1] >= 1, name, "the size is {height, width}",
+                "expected two sizes of at least 1, got {}", op.size);
+  TW_CHECK_USER(x.shape[1] >= 1 && x.shape[2] >= 1, name, "an image has at least one pixel",
+                "expected images with pixels, got {}", x.shape);
+  TW_CHECK_USER(!(op.options.align_corners && op.options.half_pixel_centers), name,
+                "write {.align_corners = true, .half_pixel_centers = false}",
                 "expected one of align_corners and half_pixel_centers, got both");
-  TW_CHECK_USER(op.method == ResizeMethod::nearest || is_float(x.dtype), name, "means of whole numbers are fractions: tw::cast(x, tw::f32)",
-                "expected a float dtype, got {}", x.dtype);
+  TW_CHECK_USER(op.method == ResizeMethod::nearest || is_float(x.dtype), name,
+                "means of whole numbers are fractions: tw::cast(x, tw::f32)", "expected a float dtype, got {}",
+                x.dtype);
   return {x.dtype, Shape{x.shape[0], op.size[0], op.size[1], x.shape[3]}};
 }
 
 Specs infer(const Forward& op, Inputs in) { return {resized(op, in[0])}; }
 Specs infer(const Backward& op, Inputs in) { return {resized(op, in[0])}; }
-
-template <class T>
-using Accumulator = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
 
 // body(image, row, column, first element of the pixel) for all pixels of [batch, height, width, channels].
 template <class Body>
@@ -107,7 +114,8 @@ struct Pixels {
 };
 
 template <class T>
-void interpolate(const T* x, const Shape& from, const std::vector<Tap>& rows, const std::vector<Tap>& columns, T* y, const Shape& to) {
+void interpolate(const T* x, const Shape& from, const std::vector<Tap>& rows, const std::vector<Tap>& columns, T* y,
+                 const Shape& to) {
   using A = Accumulator<T>;
   const Pixels at{from};
   for_pixels(to, [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t first) {
@@ -124,9 +132,11 @@ void interpolate(const T* x, const Shape& from, const std::vector<Tap>& rows, co
 }
 
 template <class T>
-void copy_nearest(const T* x, const Shape& from, const std::vector<Tap>& rows, const std::vector<Tap>& columns, T* y, const Shape& to) {
+void copy_nearest(const T* x, const Shape& from, const std::vector<Tap>& rows, const std::vector<Tap>& columns, T* y,
+                  const Shape& to) {
   for_pixels(to, [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t first) {
-    const std::int64_t source = Pixels{from}(image, rows[static_cast<std::size_t>(row)].lower, columns[static_cast<std::size_t>(column)].lower);
+    const std::int64_t source =
+        Pixels{from}(image, rows[static_cast<std::size_t>(row)].lower, columns[static_cast<std::size_t>(column)].lower);
     std::copy_n(x + source, to[3], y + first);
   });
 }
@@ -135,7 +145,8 @@ void run(const Forward& op, Arrays in, Arrays out) {
   const Shape &from = in[0].shape(), &to = out[0].shape();
   const auto rows = taps_of(from[1], to[1], op), columns = taps_of(from[2], to[2], op);
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    if (op.method == ResizeMethod::nearest) return copy_nearest(in[0].as<const T>(), from, rows, columns, out[0].as<T>(), to);
+    if (op.method == ResizeMethod::nearest)
+      return copy_nearest(in[0].as<const T>(), from, rows, columns, out[0].as<T>(), to);
     if constexpr (is_float(dtype_of<T>())) interpolate(in[0].as<const T>(), from, rows, columns, out[0].as<T>(), to);
   });
 }
@@ -155,7 +166,8 @@ void gather_gradient(const Backward& op, const T* dy, const Shape& places, T* dx
       A sum[channel_chunk] = {};
       for (std::int64_t i = v.begin; i < v.end; ++i)
         for (std::int64_t j = h.begin; j < h.end; ++j) {
-          const double weight = rows[static_cast<std::size_t>(i)].weight_of(row) * columns[static_cast<std::size_t>(j)].weight_of(column);
+          const double weight =
+              rows[static_cast<std::size_t>(i)].weight_of(row) * columns[static_cast<std::size_t>(j)].weight_of(column);
           const T* place = dy + Pixels{places}(image, i, j) + c;
           for (std::int64_t k = 0; k < n; ++k) sum[k] += static_cast<A>(weight) * A(place[k]);
         }
@@ -166,7 +178,8 @@ void gather_gradient(const Backward& op, const T* dy, const Shape& places, T* dx
 
 void run(const Backward& op, Arrays in, Arrays out) {
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_float(dtype_of<T>())) gather_gradient(op, in[0].as<const T>(), in[0].shape(), out[0].as<T>(), out[0].shape());
+    if constexpr (is_float(dtype_of<T>()))
+      gather_gradient(op, in[0].as<const T>(), in[0].shape(), out[0].as<T>(), out[0].shape());
   });
 }
 
@@ -184,7 +197,8 @@ Gradients gradient(const Backward& op, const Kept& kept, const Tensors& dx, Need
 }
 
 void check_blocks(const char* op, const Tensor& x, std::int64_t block) {
-  TW_CHECK_USER(x.rank() == 4, op, "images are [batch, height, width, channels]", "expected x of rank 4, got {}", x.shape());
+  TW_CHECK_USER(x.rank() == 4, op, "images are [batch, height, width, channels]", "expected x of rank 4, got {}",
+                x.shape());
   TW_CHECK_USER(block >= 1, op, "a block is block x block pixels", "expected a block of at least 1, got {}", block);
 }
 
@@ -197,8 +211,12 @@ Tensor resize_backward(const Tensor& dy, const Ints& size, ResizeMethod method, 
   return apply(resize_backward_info(), Backward{{method, size, options}}, {dy})[0];
 }
 
-Tensor resize_bilinear(const Tensor& x, const Ints& size, const Resize& options) { return resize(x, size, ResizeMethod::bilinear, options); }
-Tensor resize_nearest(const Tensor& x, const Ints& size, const Resize& options) { return resize(x, size, ResizeMethod::nearest, options); }
+Tensor resize_bilinear(const Tensor& x, const Ints& size, const Resize& options) {
+  return resize(x, size, ResizeMethod::bilinear, options);
+}
+Tensor resize_nearest(const Tensor& x, const Ints& size, const Resize& options) {
+  return resize(x, size, ResizeMethod::nearest, options);
+}
 
 Tensor depth_to_space(const Tensor& x, std::int64_t block) {
   check_blocks("depth_to_space", x, block);
@@ -215,7 +233,8 @@ Tensor space_to_depth(const Tensor& x, std::int64_t block) {
   const Shape& s = x.shape();
   TW_CHECK_USER(s[1] % block == 0 && s[2] % block == 0, "space_to_depth", "pad the image first: tw::pad",
                 "expected a height and a width that are multiples of {}, got {}", block, s);
-  const Tensor apart = transpose(reshape(x, {s[0], s[1] / block, block, s[2] / block, block, s[3]}), {0, 1, 3, 2, 4, 5});
+  const Tensor apart =
+      transpose(reshape(x, {s[0], s[1] / block, block, s[2] / block, block, s[3]}), {0, 1, 3, 2, 4, 5});
   return reshape(apart, {s[0], s[1] / block, s[2] / block, block * block * s[3]});
 }
 

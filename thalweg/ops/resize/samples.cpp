@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/support/sample.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/resize/gradients.h"
 
 using namespace thalweg;
@@ -13,7 +14,8 @@ namespace {
 using In = const std::vector<Tensor>&;
 
 // The weight with which place o of `to` reads position i of `from`, as a hat function around its source.
-double weight(std::int64_t o, std::int64_t i, std::int64_t from, std::int64_t to, ResizeMethod method, const Resize& options) {
+double weight(std::int64_t o, std::int64_t i, std::int64_t from, std::int64_t to, ResizeMethod method,
+              const Resize& options) {
   const auto f = static_cast<double>(from), t = static_cast<double>(to), at = static_cast<double>(o);
   const bool nearest = method == ResizeMethod::nearest;
   double source = at * f / t;
@@ -53,13 +55,24 @@ void add_samples(std::vector<Sample>& list, const std::string& label, Shape x, I
     const bool nearest = method == ResizeMethod::nearest;
     const std::string name = (nearest ? "nearest, " : "bilinear, ") + label;
     // Between pixels an infinity times a weight of zero is NaN, which the hat function leaves out.
-    list.push_back({.op = "resize", .label = name, .inputs = {{x}},
-                    .call = [=](In in) { return std::vector{nearest ? resize_nearest(in[0], size, options) : resize_bilinear(in[0], size, options)}; },
-                    .oracle = oracle(x, y, method, options, false), .exact = nearest, .nonfinite = nearest});
+    list.push_back({.op = "resize",
+                    .label = name,
+                    .inputs = {{x}},
+                    .call =
+                        [=](In in) {
+                          return std::vector{nearest ? resize_nearest(in[0], size, options)
+                                                     : resize_bilinear(in[0], size, options)};
+                        },
+                    .oracle = oracle(x, y, method, options, false),
+                    .exact = nearest,
+                    .nonfinite = nearest});
     const Ints image{x[1], x[2]};
-    list.push_back({.op = "resize_backward", .label = name, .inputs = {{y}},
+    list.push_back({.op = "resize_backward",
+                    .label = name,
+                    .inputs = {{y}},
                     .call = [=](In in) { return std::vector{resize_backward(in[0], image, method, options)}; },
-                    .oracle = oracle(x, y, method, options, true), .nonfinite = false});
+                    .oracle = oracle(x, y, method, options, true),
+                    .nonfinite = false});
   }
 }
 
@@ -67,33 +80,58 @@ void add_samples(std::vector<Sample>& list, const std::string& label, Shape x, I
 Call blocks(std::int64_t block, bool to_space) {
   return [=](In in) {
     const Shape& s = in[0].shape();
-    const std::int64_t h = to_space ? s[1] : s[1] / block, w = to_space ? s[2] : s[2] / block, c = to_space ? s[3] / block / block : s[3];
+    const std::int64_t h = to_space ? s[1] : s[1] / block, w = to_space ? s[2] : s[2] / block,
+                       c = to_space ? s[3] / block / block : s[3];
     const Shape deep{s[0], h, w, block * block * c}, flat{s[0], h * block, w * block, c};
     const auto values = in[0].to_vector<double>();
     std::vector<double> result(values.size());
     for (std::int64_t at = 0; at < deep.size(); ++at) {
-      const std::int64_t channel = at % c, group = at / c % (block * block), column = at / deep[3] % w, row = at / deep[3] / w % h, n = at / deep[3] / w / h;
+      const std::int64_t channel = at % c, group = at / c % (block * block), column = at / deep[3] % w,
+                         row = at / deep[3] / w % h, n = at / deep[3] / w / h;
       const std::int64_t y = row * block + group / block, x = column * block + group % block;
-      const auto flat_at = static_cast<std::size_t>(((n * flat[1] + y) * flat[2] + x) * c + channel), deep_at = static_cast<std::size_t>(at);
+      const auto flat_at = static_cast<std::size_t>(((n * flat[1] + y) * flat[2] + x) * c + channel),
+                 deep_at = static_cast<std::size_t>(at);
       result[to_space ? flat_at : deep_at] = values[to_space ? deep_at : flat_at];
     }
     return std::vector{Tensor::from(result, to_space ? flat : deep)};
   };
 }
 
-Tensor zeros_of(const Shape& shape) { return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.size())), shape); }
-
 std::vector<Mistake> mistakes() {
   const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words) {
     return Mistake{.op = "resize", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
   return {
-      wrong("rank", [] { resize_bilinear(zeros_of({2, 3}), {4, 4}); }, {"[resize_bilinear]", "rank 4", "[2, 3]"}),
-      wrong("size", [] { resize_nearest(zeros_of({1, 2, 2, 1}), {4, 0}); }, {"[resize_nearest]", "two sizes", "[4, 0]"}),
-      wrong("both grids", [] { resize_bilinear(zeros_of({1, 2, 2, 1}), {4, 4}, {.align_corners = true}); }, {"[resize_bilinear]", "got both", "half_pixel_centers = false"}),
-      wrong("integers", [] { resize_bilinear(Tensor::from(std::vector<int>(4), {1, 2, 2, 1}), {4, 4}); }, {"[resize_bilinear]", "i32", "cast"}),
-      wrong("channels", [] { depth_to_space(zeros_of({1, 2, 2, 6}), 2); }, {"[depth_to_space]", "multiple of 4", "[1, 2, 2, 6]"}),
-      wrong("height", [] { space_to_depth(zeros_of({1, 3, 2, 1}), 2); }, {"[space_to_depth]", "multiples of 2", "[1, 3, 2, 1]"}),
+      wrong("rank",
+            [] {
+              resize_bilinear(zeros({2, 3}), {4, 4});
+            },
+            {"[resize_bilinear]", "rank 4", "[2, 3]"}),
+      wrong("size",
+            [] {
+              resize_nearest(zeros({1, 2, 2, 1}), {4, 0});
+            },
+            {"[resize_nearest]", "two sizes", "[4, 0]"}),
+      wrong("both grids",
+            [] {
+              resize_bilinear(zeros({1, 2, 2, 1}), {4, 4}, {.align_corners = true});
+            },
+            {"[resize_bilinear]", "got both", "half_pixel_centers = false"}),
+      wrong("integers",
+            [] {
+              resize_bilinear(Tensor::from(std::vector<int>(4), {1, 2, 2, 1}), {4, 4});
+            },
+            {"[resize_bilinear]", "i32", "cast"}),
+      wrong("channels",
+            [] {
+              depth_to_space(zeros({1, 2, 2, 6}), 2);
+            },
+            {"[depth_to_space]", "multiple of 4", "[1, 2, 2, 6]"}),
+      wrong("height",
+            [] {
+              space_to_depth(zeros({1, 3, 2, 1}), 2);
+            },
+            {"[space_to_depth]", "multiples of 2", "[1, 3, 2, 1]"}),
   };
 }
 
@@ -110,9 +148,17 @@ TW_SAMPLES {
   add_samples(list, "from one pixel", {1, 1, 1, 2}, {3, 2}, {});
   add_samples(list, "many channels", {1, 2, 2, 67}, {3, 3}, {});
   add_samples(list, "no images", {0, 2, 2, 1}, {3, 3}, {});
-  list.push_back({.op = "resize", .label = "depth_to_space", .inputs = {{{2, 2, 3, 8}}},
-                  .call = [](In in) { return std::vector{depth_to_space(in[0], 2)}; }, .oracle = blocks(2, true), .exact = true});
-  list.push_back({.op = "resize", .label = "space_to_depth", .inputs = {{{1, 6, 3, 2}}},
-                  .call = [](In in) { return std::vector{space_to_depth(in[0], 3)}; }, .oracle = blocks(3, false), .exact = true});
+  list.push_back({.op = "resize",
+                  .label = "depth_to_space",
+                  .inputs = {{{2, 2, 3, 8}}},
+                  .call = [](In in) { return std::vector{depth_to_space(in[0], 2)}; },
+                  .oracle = blocks(2, true),
+                  .exact = true});
+  list.push_back({.op = "resize",
+                  .label = "space_to_depth",
+                  .inputs = {{{1, 6, 3, 2}}},
+                  .call = [](In in) { return std::vector{space_to_depth(in[0], 3)}; },
+                  .oracle = blocks(3, false),
+                  .exact = true});
   return {list, mistakes()};
 }

@@ -44,8 +44,8 @@ Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {
 }
 
 Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes) {
-  TW_CHECK_USER(shifts.size() == axes.size(), "roll", "give one shift per axis", "expected as many shifts as axes, got {} and {}",
-                shifts, axes);
+  TW_CHECK_USER(shifts.size() == axes.size(), "roll", "give one shift per axis",
+                "expected as many shifts as axes, got {} and {}", shifts, axes);
   Tensor y = x;
   for (int i = 0; i < axes.size(); ++i) y = roll(y, shifts[i], axes[i]);
   return y;

@@ -31,15 +31,23 @@ Tensor collected(const Tensor& x, const Tensor& ids, std::int64_t segments, doub
 }
 
 Sample summed(const std::string& label, const Shape& x, const Tensor& ids, std::int64_t segments) {
-  return {.op = "unsorted_segment_sum", .label = label, .inputs = {{x, Domain::integers}},
+  return {.op = "unsorted_segment_sum",
+          .label = label,
+          .inputs = {{x, Domain::integers}},
           .call = [=](In in) { return std::vector{unsorted_segment_sum(in[0], ids, segments)}; },
-          .oracle = [=](In in) { return std::vector{collected(in[0], ids, segments, 0, add)}; }, .exact = true};
+          .oracle = [=](In in) { return std::vector{collected(in[0], ids, segments, 0, add)}; },
+          .exact = true};
 }
 
 Sample largest(const std::string& label, const Shape& x, const Tensor& ids, std::int64_t segments) {
-  return {.op = "unsorted_segment_max", .label = label, .inputs = {{x, Domain::apart}},
+  return {.op = "unsorted_segment_max",
+          .label = label,
+          .inputs = {{x, Domain::apart}},
           .call = [=](In in) { return std::vector{unsorted_segment_max(in[0], ids, segments)}; },
-          .oracle = [=](In in) { return std::vector{collected(in[0], ids, segments, std::numeric_limits<double>::lowest(), larger)}; },
+          .oracle =
+              [=](In in) {
+                return std::vector{collected(in[0], ids, segments, std::numeric_limits<double>::lowest(), larger)};
+              },
           .exact = true};
 }
 
@@ -60,7 +68,8 @@ Tensor many_ids(std::int64_t count) {
 }  // namespace
 
 TW_SAMPLES {
-  const Tensor ids = tensor({2, 0, 2, -1, 1}), sorted = tensor({0, 0, 2, 2, 2}), matrix = tensor({{0, 1}, {1, 0}, {3, 1}});
+  const Tensor ids = tensor({2, 0, 2, -1, 1}), sorted = tensor({0, 0, 2, 2, 2}),
+               matrix = tensor({{0, 1}, {1, 0}, {3, 1}});
   const Tensor none = zeros({0}, i64);
   return {
       .samples =
@@ -71,33 +80,76 @@ TW_SAMPLES {
               summed("no rows", {0, 3}, none, 2),
               summed("no segments", {0, 3}, none, 0),
               summed("wide rows, several tasks", {700, 70}, many_ids(700), 36),
-              {.op = "unsorted_segment_sum", .label = "segment_sum", .inputs = {{{5, 2}, Domain::integers}},
+              {.op = "unsorted_segment_sum",
+               .label = "segment_sum",
+               .inputs = {{{5, 2}, Domain::integers}},
                .call = [=](In in) { return std::vector{segment_sum(in[0], sorted)}; },
-               .oracle = [=](In in) { return std::vector{collected(in[0], sorted, 3, 0, add)}; }, .exact = true},
-              {.op = "unsorted_segment_sum", .label = "segment_sum of nothing", .inputs = {{{0, 2}, Domain::integers}},
+               .oracle = [=](In in) { return std::vector{collected(in[0], sorted, 3, 0, add)}; },
+               .exact = true},
+              {.op = "unsorted_segment_sum",
+               .label = "segment_sum of nothing",
+               .inputs = {{{0, 2}, Domain::integers}},
                .call = [=](In in) { return std::vector{segment_sum(in[0], none)}; },
-               .oracle = [=](In in) { return std::vector{collected(in[0], none, 0, 0, add)}; }, .exact = true},
-              {.op = "unsorted_segment_sum", .label = "segment_mean", .inputs = {{{5, 2}}},
-               .call = [=](In in) { return std::vector{segment_mean(in[0], sorted)}; }, .oracle = [=](In in) { return means(in, sorted, 3); }},
+               .oracle = [=](In in) { return std::vector{collected(in[0], none, 0, 0, add)}; },
+               .exact = true},
+              {.op = "unsorted_segment_sum",
+               .label = "segment_mean",
+               .inputs = {{{5, 2}}},
+               .call = [=](In in) { return std::vector{segment_mean(in[0], sorted)}; },
+               .oracle = [=](In in) { return means(in, sorted, 3); }},
               largest("any order, one left out", {5, 3}, ids, 3),
               largest("wide rows", {40, 9}, many_ids(40), 11),
-              {.op = "unsorted_segment_max", .label = "a segment without rows", .inputs = {{{5}, Domain::apart}},
+              {.op = "unsorted_segment_max",
+               .label = "a segment without rows",
+               .inputs = {{{5}, Domain::apart}},
                .call = [=](In in) { return std::vector{unsorted_segment_max(in[0], ids, 4)}; },
-               .oracle = [=](In in) { return std::vector{collected(in[0], ids, 4, std::numeric_limits<double>::lowest(), larger)}; },
-               .dtypes = {f64}, .gradient_order = 0, .exact = true},
+               .oracle =
+                   [=](In in) {
+                     return std::vector{collected(in[0], ids, 4, std::numeric_limits<double>::lowest(), larger)};
+                   },
+               .dtypes = {f64},
+               .gradient_order = 0,
+               .exact = true},
           },
       .mistakes =
           {
-              {.op = "unsorted_segment_sum", .label = "an id too large", .call = [] { unsorted_segment_sum(zeros({2, 3}), tensor({0, 2}), 2); },
-               .code = ErrorCode::out_of_range, .words = {"[unsorted_segment_sum]", "index 2", "position [1]", "0 to 1"}},
-              {.op = "unsorted_segment_sum", .label = "ids of another shape", .call = [] { unsorted_segment_sum(zeros({2, 3}), tensor({0, 1, 1}), 2); },
-               .code = ErrorCode::invalid_argument, .words = {"[unsorted_segment_sum]", "[2, 3]", "[3]"}},
-              {.op = "unsorted_segment_sum", .label = "segment ids that descend", .call = [] { segment_sum(zeros({3}), tensor({0, 2, 1})); },
-               .code = ErrorCode::invalid_argument, .words = {"[segment_sum]", "ascend", "1 after 2", "position 2"}},
-              {.op = "unsorted_segment_sum", .label = "a negative segment id", .call = [] { segment_mean(zeros({2}), tensor({-1, 0})); },
-               .code = ErrorCode::out_of_range, .words = {"[segment_mean]", "0 or more", "-1"}},
-              {.op = "unsorted_segment_max", .label = "float ids", .call = [] { unsorted_segment_max(zeros({2}), zeros({2}), 2); },
-               .code = ErrorCode::invalid_argument, .words = {"[unsorted_segment_max]", "i32, i64 or u8", "f32"}},
+              {.op = "unsorted_segment_sum",
+               .label = "an id too large",
+               .call =
+                   [] {
+                     unsorted_segment_sum(zeros({2, 3}), tensor({0, 2}), 2);
+                   },
+               .code = ErrorCode::out_of_range,
+               .words = {"[unsorted_segment_sum]", "index 2", "position [1]", "0 to 1"}},
+              {.op = "unsorted_segment_sum",
+               .label = "ids of another shape",
+               .call =
+                   [] {
+                     unsorted_segment_sum(zeros({2, 3}), tensor({0, 1, 1}), 2);
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[unsorted_segment_sum]", "[2, 3]", "[3]"}},
+              {.op = "unsorted_segment_sum",
+               .label = "segment ids that descend",
+               .call =
+                   [] {
+                     segment_sum(zeros({3}), tensor({0, 2, 1}));
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[segment_sum]", "ascend", "1 after 2", "position 2"}},
+              {.op = "unsorted_segment_sum",
+               .label = "a negative segment id",
+               .call =
+                   [] {
+                     segment_mean(zeros({2}), tensor({-1, 0}));
+                   },
+               .code = ErrorCode::out_of_range,
+               .words = {"[segment_mean]", "0 or more", "-1"}},
+              {.op = "unsorted_segment_max",
+               .label = "float ids",
+               .call = [] { unsorted_segment_max(zeros({2}), zeros({2}), 2); },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[unsorted_segment_max]", "i32, i64 or u8", "f32"}},
           },
   };
 }

@@ -26,7 +26,8 @@ Specs infer_segments(const char* op, const Segments& segments, Inputs in) {
   const Shape &x = in[0].shape, &ids = in[1].shape;
   require_index_dtype(op, "ids", in[1].dtype);
   TW_CHECK_USER(in[0].dtype != boolean, op, "cast x to an integer first", "expected a number dtype, got boolean");
-  TW_CHECK_USER(segments.count >= 0, op, "a number of segments is 0 or more", "expected 0 or more segments, got {}", segments.count);
+  TW_CHECK_USER(segments.count >= 0, op, "a number of segments is 0 or more", "expected 0 or more segments, got {}",
+                segments.count);
   TW_CHECK_USER(ids.rank() <= x.rank() && x.prefix(ids.rank()) == ids, op, "give one id for every row of x",
                 "expected ids of the leading sizes of x {}, got {}", x, ids);
   return {Spec{in[0].dtype, concatenate({segments.count}, x.suffix(ids.rank()))}};
@@ -40,13 +41,18 @@ std::int64_t segments_workspace(Inputs in) {
 
 // Every segment begins as `start`, then takes its rows.
 template <class Update>
-void run_segments(const char* op, const Segments& segments, Arrays in, const Array& out, Scratch scratch, const Tensor& start, Update update) {
+void run_segments(const char* op, const Segments& segments, Arrays in, const Array& out, Scratch scratch,
+                  const Tensor& start, Update update) {
   check_indices(op, in[1], segments.count, Negative::allowed);
   auto* ids = reinterpret_cast<std::int64_t*>(scratch.data());
   widen_indices(in[1], ids);
   cpu::fill_elements(out.data, out.size(), start.impl().data, size_of(out.dtype()));
-  update(cpu::RowUpdate{.table = out.data, .values = in[0].data, .ids = ids, .count = in[1].size(),
-                        .width = row_width(*in[0].spec, *in[1].spec), .dtype = out.dtype()},
+  update(cpu::RowUpdate{.table = out.data,
+                        .values = in[0].data,
+                        .ids = ids,
+                        .count = in[1].size(),
+                        .width = row_width(*in[0].spec, *in[1].spec),
+                        .dtype = out.dtype()},
          scratch.subspan(static_cast<std::size_t>(in[1].size() * 8)));
 }
 
@@ -103,8 +109,8 @@ std::int64_t count_segments(const char* op, const Tensor& x, const Tensor& ids) 
     const auto values = ids.data<Index>();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::int64_t value = values[i];
-      TW_CHECK(out_of_range, value >= 0, op, "unsorted_segment_sum leaves negative ids out", "expected ids of 0 or more, got {} at position {}",
-               value, i);
+      TW_CHECK(out_of_range, value >= 0, op, "unsorted_segment_sum leaves negative ids out",
+               "expected ids of 0 or more, got {} at position {}", value, i);
       TW_CHECK_USER(value >= last, op, "sort the rows by id, or use unsorted_segment_sum",
                     "expected ids that ascend, got {} after {} at position {}", value, last, i);
       last = value;

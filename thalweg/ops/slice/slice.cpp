@@ -14,13 +14,15 @@ struct Slice {
 
 Specs infer(const Slice& op, Inputs in) {
   const Shape& shape = in[0].shape;
-  TW_CHECK_USER(op.begin.size() == shape.rank() && op.size.size() == shape.rank(), "slice", "give a begin and a size for every axis",
-                "expected {} begins and sizes for {}, got {} and {}", shape.rank(), shape, op.begin, op.size);
+  TW_CHECK_USER(op.begin.size() == shape.rank() && op.size.size() == shape.rank(), "slice",
+                "give a begin and a size for every axis", "expected {} begins and sizes for {}, got {} and {}",
+                shape.rank(), shape, op.begin, op.size);
   for (int i = 0; i < shape.rank(); ++i)
-    TW_CHECK_USER(op.begin[i] >= 0 && op.size[i] >= 0 && op.begin[i] <= shape[i] && op.size[i] <= shape[i] - op.begin[i], "slice",
-                  "begin and begin + size lie between 0 and the axis' size; a size of -1 reaches the end",
-                  "axis {} of {} has {} places, expected a part of them, got begin {} and size {}", i, shape, shape[i], op.begin[i],
-                  op.size[i]);
+    TW_CHECK_USER(
+        op.begin[i] >= 0 && op.size[i] >= 0 && op.begin[i] <= shape[i] && op.size[i] <= shape[i] - op.begin[i], "slice",
+        "begin and begin + size lie between 0 and the axis' size; a size of -1 reaches the end",
+        "axis {} of {} has {} places, expected a part of them, got begin {} and size {}", i, shape, shape[i],
+        op.begin[i], op.size[i]);
   return {Spec{in[0].dtype, Shape(op.size)}};
 }
 
@@ -42,8 +44,8 @@ std::int64_t alias(const Slice& op, Inputs in) {
 }
 
 void run(const Slice& op, Arrays in, Arrays out) {
-  cpu::strided_copy(in[0].as<const std::byte>() + byte_offset(op, *in[0].spec), cpu::row_major_strides(in[0].shape()), out[0].data,
-                    cpu::row_major_strides(out[0].shape()), out[0].shape(), size_of(in[0].dtype()));
+  cpu::strided_copy(in[0].as<const std::byte>() + byte_offset(op, *in[0].spec), cpu::row_major_strides(in[0].shape()),
+                    out[0].data, cpu::row_major_strides(out[0].shape()), out[0].shape(), size_of(in[0].dtype()));
 }
 
 Gradients gradient(const Slice& op, const Kept& kept, const Tensors& dy, Needs) {

@@ -5,7 +5,8 @@
 
 namespace thalweg {
 
-// x[begin_i … begin_i + size_i) along every axis; a size of -1 reaches the end. Slices of leading axes share x's memory.
+// x[begin_i … begin_i + size_i) along every axis; a size of -1 reaches the end. Slices of leading axes share x's
+// memory.
 TW_API Tensor slice(const Tensor& x, const Ints& begin, const Ints& size);
 
 // Python's indexing. Entry k speaks of the next axis as begin : end : stride (negative places count from the end, a

@@ -57,8 +57,8 @@ void run(const Put& op, Arrays in, Arrays out) {
   const std::int64_t bytes = size_of(in[0].dtype());
   constexpr std::int64_t zero = 0;
   if (in[0].size() < out[0].size()) cpu::fill_elements(out[0].data, out[0].size(), &zero, bytes);
-  cpu::strided_copy(in[0].data, cpu::row_major_strides(in[0].shape()), out[0].as<std::byte>() + to.offset * bytes, to.strides,
-                    op.sizes, bytes);
+  cpu::strided_copy(in[0].data, cpu::row_major_strides(in[0].shape()), out[0].as<std::byte>() + to.offset * bytes,
+                    to.strides, op.sizes, bytes);
 }
 
 Gradients gradient(const Put& op, const Kept&, const Tensors& dy, Needs) {
@@ -76,17 +76,20 @@ bool bit(std::int64_t mask, int k) { return (mask >> k & 1) != 0; }
 
 void check_entries(const Shape& shape, const StridedSlice& options) {
   const int entries = options.begin.size();
-  TW_CHECK_USER(options.end.size() == entries && (options.strides.empty() || options.strides.size() == entries), "strided_slice",
-                "give one begin, end and stride per entry, or no strides", "expected lists of equal length, got {}, {} and {}",
-                options.begin, options.end, options.strides);
+  TW_CHECK_USER(options.end.size() == entries && (options.strides.empty() || options.strides.size() == entries),
+                "strided_slice", "give one begin, end and stride per entry, or no strides",
+                "expected lists of equal length, got {}, {} and {}", options.begin, options.end, options.strides);
   int axes = 0, ellipses = 0;
   for (int k = 0; k < entries; ++k) {
-    if (bit(options.ellipsis_mask, k)) ++ellipses;
-    else if (!bit(options.new_axis_mask, k)) ++axes;
+    if (bit(options.ellipsis_mask, k))
+      ++ellipses;
+    else if (!bit(options.new_axis_mask, k))
+      ++axes;
     TW_CHECK_USER(options.strides.empty() || options.strides[k] != 0, "strided_slice", "a stride of -1 walks back",
                   "expected strides other than 0, got {}", options.strides);
   }
-  TW_CHECK_USER(ellipses <= 1, "strided_slice", "set one bit of ellipsis_mask", "expected at most one ellipsis, got {}", ellipses);
+  TW_CHECK_USER(ellipses <= 1, "strided_slice", "set one bit of ellipsis_mask", "expected at most one ellipsis, got {}",
+                ellipses);
   TW_CHECK_USER(axes <= shape.rank(), "strided_slice", "give at most one entry per axis",
                 "expected entries for the {} axes of {}, got {}", shape.rank(), shape, axes);
 }
@@ -100,9 +103,12 @@ class Resolver {
     int left = 0;  // entries still to come that speak of an axis
     for (int k = 0; k < options_.begin.size(); ++k) left += speaks(k);
     for (int k = 0; k < options_.begin.size(); ++k) {
-      if (bit(options_.ellipsis_mask, k)) skip_axes_until(left);
-      else if (bit(options_.new_axis_mask, k)) sizes.push_back(1);
-      else add_entry(k), --left;
+      if (bit(options_.ellipsis_mask, k))
+        skip_axes_until(left);
+      else if (bit(options_.new_axis_mask, k))
+        sizes.push_back(1);
+      else
+        add_entry(k), --left;
     }
     skip_axes_until(0);
   }
@@ -125,7 +131,8 @@ class Resolver {
   }
 
   void add_entry(int k) {
-    const std::int64_t size = places.shape[places.begin.size()], stride = options_.strides.empty() ? 1 : options_.strides[k];
+    const std::int64_t size = places.shape[places.begin.size()],
+                       stride = options_.strides.empty() ? 1 : options_.strides[k];
     if (bit(options_.shrink_axis_mask, k)) return add(single_place(k, size), 1, 1, true);
     const std::int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
     const auto place = [&](std::int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
@@ -155,14 +162,16 @@ bool all_ones(const Ints& strides) {
 Tensor strided_slice(const Tensor& x, const StridedSlice& options) {
   const Resolver resolver(x.shape(), options);
   const Places& places = resolver.places;
-  const Tensor taken = all_ones(places.strides) ? slice(x, places.begin, places.sizes) : apply(strided_slice_info(), Take{places}, {x})[0];
+  const Tensor taken = all_ones(places.strides) ? slice(x, places.begin, places.sizes)
+                                                : apply(strided_slice_info(), Take{places}, {x})[0];
   return taken.shape() == Shape(resolver.sizes) ? taken : reshape(taken, resolver.sizes);
 }
 
 Tensor strided_slice_gradient(const Tensor& dy, const Shape& shape, const StridedSlice& options) {
   const Resolver resolver(shape, options);
   const bool fits = dy.shape() == Shape(resolver.sizes);
-  return apply(strided_slice_gradient_info(), Put{resolver.places}, {fits ? reshape(dy, resolver.places.sizes) : dy})[0];
+  return apply(strided_slice_gradient_info(), Put{resolver.places},
+               {fits ? reshape(dy, resolver.places.sizes) : dy})[0];
 }
 
 Tensor reverse(const Tensor& x, const Axes& axes) {

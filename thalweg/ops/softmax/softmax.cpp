@@ -73,7 +73,9 @@ Tensors reference(const LogSoftmaxBackward&, const Tensors& in) {
 
 Keeps keeps(const Softmax&, Needs) { return {.inputs = {}, .outputs = {0}}; }
 Keeps keeps(const LogSoftmax&, Needs) { return {.inputs = {}, .outputs = {0}}; }
-Gradients gradient(const Softmax&, const Kept& kept, const Tensors& dy, Needs) { return {softmax_backward(kept.output(0), dy[0])}; }
+Gradients gradient(const Softmax&, const Kept& kept, const Tensors& dy, Needs) {
+  return {softmax_backward(kept.output(0), dy[0])};
+}
 Gradients gradient(const LogSoftmax&, const Kept& kept, const Tensors& dy, Needs) {
   return {log_softmax_backward(kept.output(0), dy[0])};
 }
@@ -81,7 +83,8 @@ Gradients gradient(const LogSoftmax&, const Kept& kept, const Tensors& dy, Needs
 // f over the last axis of x with `axis` moved there, in f32 or f64.
 template <class F>
 Tensor along(const char* op, const Tensor& x, std::int64_t axis, F f) {
-  TW_CHECK_USER(is_float(x.dtype()), op, "tw::cast(x, tw::f32)", "expected a float dtype, since the results are fractions, got {}", x.dtype());
+  TW_CHECK_USER(is_float(x.dtype()), op, "tw::cast(x, tw::f32)",
+                "expected a float dtype, since the results are fractions, got {}", x.dtype());
   const int place = resolve_axis(op, axis, x.rank()), last = x.rank() - 1;
   if (place == last) return cast(f(widen(x)), x.dtype());
   Ints swap;

@@ -28,8 +28,8 @@ template <class Row>
 void for_each_row(std::int64_t rows, std::int64_t row_size, const Row& row) {
   parallel_ranges(rows, std::max<std::int64_t>(1, 32 * 1024 / std::max<std::int64_t>(1, row_size)),
                   [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) row(i);
-  });
+                    for (std::int64_t i = begin; i < end; ++i) row(i);
+                  });
 }
 
 Specs infer(const TakeAlong&, Inputs in) {
@@ -38,7 +38,8 @@ Specs infer(const TakeAlong&, Inputs in) {
 }
 
 void run(const TakeAlong&, Arrays in, Arrays out) {
-  const std::int64_t n = in[0].shape().last(), m = in[1].shape().last(), rows = in[1].shape().product(0, in[1].shape().rank() - 1);
+  const std::int64_t n = in[0].shape().last(), m = in[1].shape().last(),
+                     rows = in[1].shape().product(0, in[1].shape().rank() - 1);
   const auto* indices = in[1].as<const std::int32_t>();
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     for_each_row(rows, m, [&](std::int64_t row) {
@@ -83,7 +84,9 @@ Gradients gradient(const PutAlong&, const Kept& kept, const Tensors& dy, Needs) 
 TW_DEFINE_OP(take_along, TakeAlong)
 TW_DEFINE_OP(put_along, PutAlong)
 
-Tensor take_along(const Tensor& x, const Tensor& indices) { return apply(take_along_info(), TakeAlong{}, {x, indices})[0]; }
+Tensor take_along(const Tensor& x, const Tensor& indices) {
+  return apply(take_along_info(), TakeAlong{}, {x, indices})[0];
+}
 
 Tensor put_along(const Tensor& x, const Tensor& indices, std::int64_t n) {
   return apply(put_along_info(), PutAlong{n}, {x, indices})[0];

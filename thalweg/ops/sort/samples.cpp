@@ -24,7 +24,8 @@ std::vector<Tensor> ordered(const Tensor& x, bool descending, std::int64_t k) {
     std::vector<std::int32_t> order(n);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-      const double u = key(values[row * n + static_cast<std::size_t>(a)]), v = key(values[row * n + static_cast<std::size_t>(b)]);
+      const double u = key(values[row * n + static_cast<std::size_t>(a)]),
+                   v = key(values[row * n + static_cast<std::size_t>(b)]);
       return descending ? u > v : u < v;
     });
     for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
@@ -37,20 +38,30 @@ std::vector<Tensor> ordered(const Tensor& x, bool descending, std::int64_t k) {
 }
 
 Sample sorting(const char* label, const Shape& shape, Domain domain, bool descending) {
-  return {.op = "argsort", .label = label, .inputs = {{shape, domain}},
-          .call = [descending](In in) { return std::vector{sort(in[0], {.descending = descending}), argsort(in[0], {.descending = descending})}; },
+  return {.op = "argsort",
+          .label = label,
+          .inputs = {{shape, domain}},
+          .call =
+              [descending](In in) {
+                return std::vector{sort(in[0], {.descending = descending}), argsort(in[0], {.descending = descending})};
+              },
           .oracle = [descending](In in) { return ordered(in[0], descending, in[0].shape().last()); },
-          .gradient_order = domain == Domain::apart ? 2 : 0, .exact = domain != Domain::apart};
+          .gradient_order = domain == Domain::apart ? 2 : 0,
+          .exact = domain != Domain::apart};
 }
 
 Sample top(const char* label, const Shape& shape, Domain domain, std::int64_t k) {
-  return {.op = "top_k", .label = label, .inputs = {{shape, domain}},
-          .call = [k](In in) {
-            const auto [values, indices] = top_k(in[0], k);
-            return std::vector{values, indices};
-          },
+  return {.op = "top_k",
+          .label = label,
+          .inputs = {{shape, domain}},
+          .call =
+              [k](In in) {
+                const auto [values, indices] = top_k(in[0], k);
+                return std::vector{values, indices};
+              },
           .oracle = [k](In in) { return ordered(in[0], true, k); },
-          .gradient_order = domain == Domain::apart ? 2 : 0, .exact = domain != Domain::apart};
+          .gradient_order = domain == Domain::apart ? 2 : 0,
+          .exact = domain != Domain::apart};
 }
 
 Call taken(bool put) {
@@ -78,29 +89,54 @@ TW_SAMPLES {
       sorting("ties keep their order, descending", {2, 30}, Domain::integers, true),
       sorting("several tasks", {3, 5000}, Domain::integers, false),
       sorting("empty", {2, 0}, Domain::apart, false),
-      {.op = "argsort", .label = "first axis", .inputs = {{{4, 1}, Domain::apart}},
+      {.op = "argsort",
+       .label = "first axis",
+       .inputs = {{{4, 1}, Domain::apart}},
        .call = [](In in) { return std::vector{sort(in[0], {.axis = 0})}; },
-       .oracle = [](In in) {
-         auto values = in[0].to_vector<double>();
-         std::sort(values.begin(), values.end(), [](double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); });
-         return std::vector{Tensor::from(values, {4, 1})};
-       }},
+       .oracle =
+           [](In in) {
+             auto values = in[0].to_vector<double>();
+             std::sort(values.begin(), values.end(),
+                       [](double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); });
+             return std::vector{Tensor::from(values, {4, 1})};
+           }},
       top("two of seven", {3, 7}, Domain::apart, 2),
       top("ties", {3, 30}, Domain::integers, 5),
       top("all", {2, 9}, Domain::apart, 9),
       top("none", {2, 9}, Domain::apart, 0),
-      {.op = "take_along", .label = "repeated places", .inputs = {{{2, 4}}, places},
-       .call = [](In in) { return std::vector{take_along(in[0], in[1])}; }, .oracle = taken(false), .exact = true},
-      {.op = "put_along", .label = "repeated places", .inputs = {{{2, 3}, Domain::integers}, places},
-       .call = [](In in) { return std::vector{put_along(in[0], in[1], 4)}; }, .oracle = taken(true), .exact = true},
+      {.op = "take_along",
+       .label = "repeated places",
+       .inputs = {{{2, 4}}, places},
+       .call = [](In in) { return std::vector{take_along(in[0], in[1])}; },
+       .oracle = taken(false),
+       .exact = true},
+      {.op = "put_along",
+       .label = "repeated places",
+       .inputs = {{{2, 3}, Domain::integers}, places},
+       .call = [](In in) { return std::vector{put_along(in[0], in[1], 4)}; },
+       .oracle = taken(true),
+       .exact = true},
   };
   all.mistakes = {
-      {"argsort", "axis out of range", [] { sort(Tensor::from(std::vector<float>(6), {2, 3}), {.axis = 2}); },
-       ErrorCode::invalid_argument, {"[sort]", "axis 2", "rank 2"}},
-      {"top_k", "k too large", [] { top_k(Tensor::from(std::vector<float>(6), {2, 3}), 4); },
-       ErrorCode::invalid_argument, {"[top_k]", "0 to 3", "got 4"}},
-      {"top_k", "scalar", [] { top_k(Tensor::from(std::vector<float>{1}, {}), 1); },
-       ErrorCode::invalid_argument, {"[top_k]", "rank 1", "scalar"}},
+      {"argsort",
+       "axis out of range",
+       [] {
+         sort(Tensor::from(std::vector<float>(6), {2, 3}), {.axis = 2});
+       },
+       ErrorCode::invalid_argument,
+       {"[sort]", "axis 2", "rank 2"}},
+      {"top_k",
+       "k too large",
+       [] {
+         top_k(Tensor::from(std::vector<float>(6), {2, 3}), 4);
+       },
+       ErrorCode::invalid_argument,
+       {"[top_k]", "0 to 3", "got 4"}},
+      {"top_k",
+       "scalar",
+       [] { top_k(Tensor::from(std::vector<float>{1}, {}), 1); },
+       ErrorCode::invalid_argument,
+       {"[top_k]", "rank 1", "scalar"}},
   };
   return all;
 }

@@ -24,13 +24,16 @@ struct TopPlaces {
 };
 
 void check_row(const char* op, const Spec& x) {
-  TW_CHECK_USER(x.rank() >= 1, op, "a scalar has nothing to order", "expected a tensor of rank 1 or more, got a scalar");
+  TW_CHECK_USER(x.rank() >= 1, op, "a scalar has nothing to order",
+                "expected a tensor of rank 1 or more, got a scalar");
   TW_CHECK_USER(x.shape.last() <= std::numeric_limits<std::int32_t>::max(), op, "places are 32-bit integers",
                 "expected at most 2147483647 elements along the axis, got {}", x.shape);
 }
 
 template <class T>
-bool less_than(T a, T b) { return a < b || (b != b && a == a); }
+bool less_than(T a, T b) {
+  return a < b || (b != b && a == a);
+}
 
 // Whether place a comes before place b.
 template <class T>
@@ -120,9 +123,8 @@ TW_DEFINE_OP(argsort, ArgSort)
 TW_DEFINE_OP(top_k, TopPlaces)
 
 Tensor argsort(const Tensor& x, const Sort& options) {
-  return along_axis("argsort", x, options.axis, [&](const Tensor& rows) {
-    return apply(argsort_info(), ArgSort{options.descending}, {rows})[0];
-  });
+  return along_axis("argsort", x, options.axis,
+                    [&](const Tensor& rows) { return apply(argsort_info(), ArgSort{options.descending}, {rows})[0]; });
 }
 
 Tensor sort(const Tensor& x, const Sort& options) {

@@ -10,7 +10,8 @@ struct Sort {
 };
 // Equal elements keep their order; a NaN counts as larger than any number.
 TW_API Tensor sort(const Tensor& x, const Sort& options = {});
-TW_API Tensor argsort(const Tensor& x, const Sort& options = {});  // the places from which `sort` takes its elements, i32
+TW_API Tensor argsort(const Tensor& x,
+                      const Sort& options = {});  // the places from which `sort` takes its elements, i32
 
 struct TopK {
   Tensor values, indices;

@@ -15,11 +15,12 @@ struct Tile {
 
 Specs infer(const Tile& op, Inputs in) {
   const Shape& shape = in[0].shape;
-  TW_CHECK_USER(op.multiples.size() == shape.rank(), "tile", "give one multiple per axis", "expected {} multiples for {}, got {}",
-                shape.rank(), shape, op.multiples);
+  TW_CHECK_USER(op.multiples.size() == shape.rank(), "tile", "give one multiple per axis",
+                "expected {} multiples for {}, got {}", shape.rank(), shape, op.multiples);
   Ints sizes;
   for (int i = 0; i < shape.rank(); ++i) {
-    TW_CHECK_USER(op.multiples[i] >= 0, "tile", "a multiple is 0 or more", "expected multiples of 0 or more, got {}", op.multiples);
+    TW_CHECK_USER(op.multiples[i] >= 0, "tile", "a multiple is 0 or more", "expected multiples of 0 or more, got {}",
+                  op.multiples);
     sizes.push_back(shape[i] * op.multiples[i]);
   }
   return {Spec{in[0].dtype, Shape(sizes)}};
@@ -43,7 +44,8 @@ Gradients gradient(const Tile& op, const Kept& kept, const Tensors& dy, Needs) {
   Tensor dx = dy[0];
   std::int64_t before = 1;
   for (int i = 0; i < shape.rank(); ++i) {
-    const std::int64_t copies = op.multiples[i], after = shape.product(i, i + 1) * dy[0].shape().product(i + 1, shape.rank());
+    const std::int64_t copies = op.multiples[i],
+                       after = shape.product(i, i + 1) * dy[0].shape().product(i + 1, shape.rank());
     if (copies != 1) dx = reduce_sum(reshape(dx, {before, copies, after}), {.axes = 1});
     before *= shape[i];
   }
@@ -59,7 +61,8 @@ Specs infer(const BroadcastTo& op, Inputs in) {
   const int added = op.shape.rank() - x.rank();
   bool fits = added >= 0;
   for (int i = 0; fits && i < x.rank(); ++i) fits = x[i] == op.shape[added + i] || x[i] == 1;
-  TW_CHECK_USER(fits, "broadcast_to", "sizes are matched from the last axis; a size of 1 is repeated, others must be equal",
+  TW_CHECK_USER(fits, "broadcast_to",
+                "sizes are matched from the last axis; a size of 1 is repeated, others must be equal",
                 "expected a shape that {} repeats to, got {}", x, op.shape);
   return {Spec{in[0].dtype, op.shape}};
 }
@@ -90,7 +93,9 @@ TW_DEFINE_OP(broadcast_to, BroadcastTo)
 
 Tensor tile(const Tensor& x, const Ints& multiples) { return apply(tile_info(), Tile{multiples}, {x})[0]; }
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape) { return apply(broadcast_to_info(), BroadcastTo{shape}, {x})[0]; }
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  return apply(broadcast_to_info(), BroadcastTo{shape}, {x})[0];
+}
 
 Tensor repeat(const Tensor& x, std::int64_t n, std::int64_t axis) {
   const int place = resolve_axis("repeat", axis, x.rank());

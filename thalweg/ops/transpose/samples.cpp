@@ -15,9 +15,12 @@ Sample permuted(const std::string& label, const Shape& shape, const Ints& perm) 
     for (int i = 0; i < perm.size(); ++i) at[static_cast<int>(perm[i])] = place[i];
     return at;
   };
-  return {.op = "transpose", .label = label, .inputs = {{shape}},
+  return {.op = "transpose",
+          .label = label,
+          .inputs = {{shape}},
           .call = [perm](const std::vector<Tensor>& in) { return std::vector{transpose(in[0], perm)}; },
-          .oracle = moved(Shape(sizes), source), .exact = true};
+          .oracle = moved(Shape(sizes), source),
+          .exact = true};
 }
 
 }  // namespace
@@ -39,20 +42,48 @@ TW_SAMPLES {
               permuted("only a size of 1 moves", {4, 1, 3}, {1, 0, 2}),
               permuted("empty", {3, 0, 2}, {2, 1, 0}),
               permuted("scalar", {}, {}),
-              {.op = "transpose", .label = "no order given: reversed", .inputs = {{{2, 3, 4}}},
-               .call = [](In in) { return std::vector{transpose(in[0])}; }, .oracle = moved({4, 3, 2}, reversed), .exact = true},
-              {.op = "transpose", .label = "axes from the end", .inputs = {{{2, 3, 4}}},
-               .call = [](In in) { return std::vector{transpose(in[0], {-1, -2, -3})}; }, .oracle = moved({4, 3, 2}, reversed),
+              {.op = "transpose",
+               .label = "no order given: reversed",
+               .inputs = {{{2, 3, 4}}},
+               .call = [](In in) { return std::vector{transpose(in[0])}; },
+               .oracle = moved({4, 3, 2}, reversed),
+               .exact = true},
+              {.op = "transpose",
+               .label = "axes from the end",
+               .inputs = {{{2, 3, 4}}},
+               .call =
+                   [](In in) {
+                     return std::vector{transpose(in[0], {-1, -2, -3})};
+                   },
+               .oracle = moved({4, 3, 2}, reversed),
                .exact = true},
           },
       .mistakes =
           {
-              {.op = "transpose", .label = "an axis twice", .call = [] { transpose(zeros({2, 3}), {0, 0}); },
-               .code = ErrorCode::invalid_argument, .words = {"[transpose]", "axis 1", "missing", "[0, 0]"}},
-              {.op = "transpose", .label = "too few axes", .call = [] { transpose(zeros({2, 3, 4}), {1, 0}); },
-               .code = ErrorCode::invalid_argument, .words = {"[transpose]", "expected a permutation of 3", "[1, 0]"}},
-              {.op = "transpose", .label = "axis out of range", .call = [] { transpose(zeros({2, 3}), {0, 2}); },
-               .code = ErrorCode::invalid_argument, .words = {"[transpose]", "axis 2", "-2 to 1"}},
+              {.op = "transpose",
+               .label = "an axis twice",
+               .call =
+                   [] {
+                     transpose(zeros({2, 3}), {0, 0});
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[transpose]", "axis 1", "missing", "[0, 0]"}},
+              {.op = "transpose",
+               .label = "too few axes",
+               .call =
+                   [] {
+                     transpose(zeros({2, 3, 4}), {1, 0});
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[transpose]", "expected a permutation of 3", "[1, 0]"}},
+              {.op = "transpose",
+               .label = "axis out of range",
+               .call =
+                   [] {
+                     transpose(zeros({2, 3}), {0, 2});
+                   },
+               .code = ErrorCode::invalid_argument,
+               .words = {"[transpose]", "axis 2", "-2 to 1"}},
           },
   };
 }

@@ -18,7 +18,8 @@ Specs infer(const Transpose& op, Inputs in) {
                 "expected a permutation of {} axes for {}, got {}", shape.rank(), shape, op.perm);
   Ints sizes;
   for (int i = 0; i < shape.rank(); ++i) {
-    TW_CHECK_USER(op.perm.contains(i), "transpose", "name every axis once", "axis {} of {} is missing in {}", i, shape, op.perm);
+    TW_CHECK_USER(op.perm.contains(i), "transpose", "name every axis once", "axis {} of {} is missing in {}", i, shape,
+                  op.perm);
     sizes.push_back(shape[static_cast<int>(op.perm[i])]);
   }
   return {Spec{in[0].dtype, Shape(sizes)}};
@@ -39,7 +40,8 @@ void run(const Transpose& op, Arrays in, Arrays out) {
   const Ints strides = cpu::row_major_strides(in[0].shape());
   Ints from;
   for (const std::int64_t axis : op.perm) from.push_back(strides[static_cast<int>(axis)]);
-  cpu::strided_copy(in[0].data, from, out[0].data, cpu::row_major_strides(out[0].shape()), out[0].shape(), size_of(in[0].dtype()));
+  cpu::strided_copy(in[0].data, from, out[0].data, cpu::row_major_strides(out[0].shape()), out[0].shape(),
+                    size_of(in[0].dtype()));
 }
 
 Gradients gradient(const Transpose& op, const Kept&, const Tensors& dy, Needs) {

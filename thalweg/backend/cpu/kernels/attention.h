@@ -19,8 +19,10 @@ struct AttentionMask {
 };
 
 // o = softmax(scale * q k^T) v for every batch and head; T is float or double. No queries x keys buffer is made.
-// A query that sees no key gives zeros, lse = -infinity and zero gradients. NaN in a query, key or value reaches every
-// output that sees it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
+// A query that sees no key gives zeros and zero gradients. NaN in a query, key or value reaches every output that sees
+// it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
+// Statistics of a query: its largest score m, in units of log2, and the sum of 2^(score - m); 0 and 0 where it sees no
+// key. They are not joined to one logarithm, in which the sum would be lost beside a large m.
 template <class T>
 struct Attention {
   AttentionShape shape;
@@ -30,7 +32,7 @@ struct Attention {
   const T* k;       // [batch, heads, keys, depth]
   const T* v;       // [batch, heads, keys, value_depth]
   T* o;             // [batch, heads, queries, value_depth]
-  T* lse;           // [batch, heads, queries] = log(sum(exp(scores))), kept for the gradient
+  T* statistics;    // [batch, heads, queries, 2], kept for the gradient
   void* workspace;  // attention_workspace_forward(shape, sizeof(T)) bytes
 };
 
@@ -39,16 +41,16 @@ struct AttentionGradient {
   AttentionShape shape;
   AttentionMask mask;
   T scale;
-  const T* q;       // [batch, heads, queries, depth]
-  const T* k;       // [batch, heads, keys, depth]
-  const T* v;       // [batch, heads, keys, value_depth]
-  const T* o;       // [batch, heads, queries, value_depth]
-  const T* lse;     // [batch, heads, queries]
-  const T* d_o;     // [batch, heads, queries, value_depth]
-  T* dq;            // as q
-  T* dk;            // as k
-  T* dv;            // as v
-  void* workspace;  // attention_workspace_backward(shape, sizeof(T)) bytes
+  const T* q;           // [batch, heads, queries, depth]
+  const T* k;           // [batch, heads, keys, depth]
+  const T* v;           // [batch, heads, keys, value_depth]
+  const T* o;           // [batch, heads, queries, value_depth]
+  const T* statistics;  // [batch, heads, queries, 2]
+  const T* d_o;         // [batch, heads, queries, value_depth]
+  T* dq;                // as q
+  T* dk;                // as k
+  T* dv;                // as v
+  void* workspace;      // attention_workspace_backward(shape, sizeof(T)) bytes
 };
 
 // Bytes of scratch, from the shape alone. Forward does not grow with the number of queries or keys (beyond a fixed

@@ -35,7 +35,7 @@ class KeyBlocks {
         k_(a.k + head * shape_.keys * shape_.depth),
         v_(a.v + head * shape_.keys * shape_.value_depth),
         d_o_(a.d_o + head * shape_.queries * shape_.value_depth),
-        lse_(a.lse + head * shape_.queries),
+        statistics_(a.statistics + 2 * head * shape_.queries),
         delta_(delta),
         dq_(dq),
         dk_(a.dk + head * shape_.keys * shape_.depth),
@@ -48,8 +48,8 @@ class KeyBlocks {
     for (key_ = first * kKeyBlock; key_ < shape_.keys; key_ += step * kKeyBlock) {
       keys_ = std::min(kKeyBlock, shape_.keys - key_);
       const T* k = k_ + key_ * shape_.depth;
-      pack_transposed(k, keys_, shape_.depth, scale_ * T(1.4426950408889634), scratch_ + at_.keys);
-      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, T(1), scratch_ + at_.values);
+      pack_transposed(k, keys_, shape_.depth, scratch_ + at_.keys);
+      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.values);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, kKeyBlock * row_, T(0));
       std::fill_n(scratch_ + at_.dv, kKeyBlock * value_row_, T(0));
@@ -99,13 +99,16 @@ class KeyBlocks {
     T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     ScoreTile<T> tile;
     multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
+    scale_tile<T>(tile, scale_ * kLog2E<T>);
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
-      const V lse = hn::Set(S::d, row_lse(r + i));
+      const T* row = statistics_ + 2 * std::min(query_ + r + i, shape_.queries - 1);
+      const V top = hn::Set(S::d, row[0]), share = hn::Set(S::d, row[1] == 0 ? T(0) : T(1) / row[1]);
       HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = exp2_nonpositive(S::d, hn::Sub(tile[i][v], lse));
+      for (int v = 0; v < S::kVectors; ++v)
+        tile[i][v] = hn::Mul(share, exp2_nonpositive(S::d, hn::Sub(tile[i][v], top)));
     }
     store_tile<T>(tile, p);
     multiply_rows<T>(tile, d_o_, query_ + r, shape_.queries, shape_.value_depth,
@@ -121,12 +124,6 @@ class KeyBlocks {
       }
     }
     store_tile<T>(tile, ds);
-  }
-
-  // In units of log2. A query that saw nothing gets +infinity: p = 2^(score - infinity) = 0.
-  HWY_INLINE T row_lse(std::int64_t r) const {
-    const T lse = lse_[std::min(query_ + r, shape_.queries - 1)] * T(1.4426950408889634);
-    return lse == kMinusInfinity<T> ? -lse : lse;
   }
 
   static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {
@@ -179,7 +176,7 @@ class KeyBlocks {
   T scale_;
   std::int64_t row_, value_row_;
   BackwardScratch at_;
-  const T *q_, *k_, *v_, *d_o_, *lse_, *delta_;
+  const T *q_, *k_, *v_, *d_o_, *statistics_, *delta_;
   T *dq_, *dk_, *dv_, *scratch_;
   const T* k_rows_ = nullptr;
   std::int64_t key_ = 0, keys_ = 0, query_ = 0, queries_ = 0;  // the blocks at work

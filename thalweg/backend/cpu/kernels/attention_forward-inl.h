@@ -1,15 +1,13 @@
 // One block of queries against all keys. Included once per target.
 //
 // Scores are held transposed, [key][query], vectors running over queries: the softmax then needs no sum across lanes,
-// and keys are read as they lie, one broadcast number at a time. Scores are in units of log2: p = 2^(score - max).
+// and keys are read as they lie, one broadcast number at a time.
 #if defined(THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #undef THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #else
 #define THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #endif
-
-#include <cmath>
 
 #include "thalweg/backend/cpu/kernels/attention_tiles-inl.h"
 
@@ -27,19 +25,20 @@ class QueryBlock {
   QueryBlock(const Attention<T>& a, std::int64_t head, std::int64_t first, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
+        factor_(a.scale * kLog2E<T>),
         first_(first),
         count_(std::min(kQueryBlock, shape_.queries - first)),
         k_(a.k + head * shape_.keys * shape_.depth),
         v_(a.v + head * shape_.keys * shape_.value_depth),
         o_(a.o + (head * shape_.queries + first) * shape_.value_depth),
-        lse_(a.lse + head * shape_.queries + first),
+        statistics_(a.statistics + 2 * (head * shape_.queries + first)),
         row_(padded(shape_.value_depth)) {
     const ForwardScratch at(shape_);
     queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
     values_ = scratch + at.values, maximum_ = scratch + at.statistics;
     sum_ = maximum_ + kQueryBlock, shrink_ = sum_ + kQueryBlock;
     const T* q = a.q + (head * shape_.queries + first) * shape_.depth;
-    pack_transposed(q, count_, shape_.depth, a.scale * T(1.4426950408889634), queries_);
+    pack_transposed(q, count_, shape_.depth, queries_);
   }
 
   void run() {
@@ -77,6 +76,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; r += S::kRows) {
       ScoreTile<T> tile;
       multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
+      scale_tile<T>(tile, factor_);
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
       HWY_UNROLL(8)
@@ -155,23 +155,24 @@ class QueryBlock {
   void write() const {
     for (std::int64_t r = 0; r < count_; ++r) {
       T* o = o_ + r * shape_.value_depth;
+      statistics_[2 * r] = sum_[r] == 0 ? T(0) : maximum_[r];
+      statistics_[2 * r + 1] = sum_[r];
       if (sum_[r] == 0) {
         std::fill_n(o, shape_.value_depth, T(0));
-        lse_[r] = kMinusInfinity<T>;
         continue;
       }
       const T* row = output_ + r * row_;
       const Lanes<T> factor(T(1) / sum_[r]);
       for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * factor, o); });
-      lse_[r] = (maximum_[r] + std::log2(sum_[r])) * T(0.69314718055994530942);
     }
   }
 
   const AttentionShape& shape_;
   HeadMask mask_;
+  T factor_;
   std::int64_t first_, count_;
   const T *k_, *v_;
-  T *o_, *lse_;
+  T *o_, *statistics_;
   std::int64_t row_;
   T *queries_, *scores_, *output_, *values_;
   T *maximum_, *sum_, *shrink_;  // [query block]

@@ -40,7 +40,7 @@ struct BackwardScratch {
   std::int64_t keys, values, p, ds, dk, dv, q_rows, do_rows, k_rows, dq_rows, total;
   constexpr explicit BackwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.depth), value_row = padded(s.value_depth);
-    keys = 0;                              // k^T [slabs][depth][slab], scaled
+    keys = 0;                              // k^T [slabs][depth][slab]
     values = keys + kKeyBlock * row;       // v^T [slabs][value depth][slab]
     p = values + kKeyBlock * value_row;    // [slabs][query block][slab]
     ds = p + kQueryBlock * kKeyBlock;      // the same

@@ -38,6 +38,9 @@ struct TileShape {
 template <class T>
 using VecOf = typename TileShape<T>::V;
 
+template <class T>
+constexpr T kLog2E = T(1.4426950408889634);  // scores are in units of log2: p = 2^(score - max)
+
 #define THALWEG_TILE(r, rows, v, vectors) \
   HWY_UNROLL(8) for (int r = 0; r < rows; ++r) HWY_UNROLL(8) for (int v = 0; v < vectors; ++v)
 
@@ -77,6 +80,13 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
       for (int v = 0; v < S::kVectors; ++v) tile[r][v] = hn::MulAdd(x, column[v], tile[r][v]);
     }
   }
+}
+
+// Scores are multiplied after the sum, by both passes: the gradient then finds the same bits as the result did.
+template <class T>
+HWY_INLINE void scale_tile(ScoreTile<T>& tile, T factor) {
+  using S = TileShape<T>;
+  THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Mul(tile[r][v], hn::Set(S::d, factor));
 }
 
 // tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
@@ -120,15 +130,14 @@ HWY_INLINE void update_rows(T* c, std::int64_t ldc, std::int64_t columns, Add ad
 }
 #undef THALWEG_TILE
 
-// out[c][r] = in[r][c] * factor for r < 4, c < 4
+// out[c][r] = in[r][c] for r < 4, c < 4
 template <class T>
-HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T factor, T* out, std::int64_t out_ld) {
+HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T* out, std::int64_t out_ld) {
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 4) {
     const hn::Full128<T> d;
-    const auto f = hn::Set(d, factor);
-    const auto r0 = hn::Mul(f, hn::LoadU(d, in)), r1 = hn::Mul(f, hn::LoadU(d, in + ld));
-    const auto r2 = hn::Mul(f, hn::LoadU(d, in + 2 * ld)), r3 = hn::Mul(f, hn::LoadU(d, in + 3 * ld));
+    const auto r0 = hn::LoadU(d, in), r1 = hn::LoadU(d, in + ld);
+    const auto r2 = hn::LoadU(d, in + 2 * ld), r3 = hn::LoadU(d, in + 3 * ld);
     const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
     const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
     hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
@@ -139,12 +148,12 @@ HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T factor, T* out, st
   }
 #endif
   for (int c = 0; c < 4; ++c)
-    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c] * factor;
+    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c];
 }
 
-// x [rows, width] * factor -> out [slabs][width][slab]; missing rows of the last slab become 0.
+// x [rows, width] -> out [slabs][width][slab]; missing rows of the last slab become 0.
 template <class T>
-void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor, T* out) {
+void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T* out) {
   constexpr std::int64_t kSlab = TileShape<T>::kSlab;
   const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
   for (std::int64_t row = 0; row < padded_rows; row += 4) {
@@ -152,10 +161,10 @@ void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor
     std::int64_t column = 0;
     if (row + 4 <= rows)
       for (; column + 4 <= width; column += 4)
-        transpose_4x4(x + row * width + column, width, factor, to + column * kSlab, kSlab);
+        transpose_4x4(x + row * width + column, width, to + column * kSlab, kSlab);
     for (; column < width; ++column)
       for (std::int64_t r = 0; r < 4; ++r)
-        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] * factor : T(0);
+        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] : T(0);
   }
 }
 

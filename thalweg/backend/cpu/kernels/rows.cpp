@@ -20,27 +20,35 @@ using Accumulator = std::conditional_t<std::is_same_v<T, double>, double,
 
 struct Add {
   template <class T>
-  static T combine(T a, T b) { return a + b; }
+  static T combine(T a, T b) {
+    return a + b;
+  }
 };
 
 struct Max {
   template <class T>
   static T combine(T a, T b) {
-    if constexpr (std::is_same_v<T, std::uint64_t>) return static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) ? b : a;
-    else return b > a || std::isnan(b) ? b : a;
+    if constexpr (std::is_same_v<T, std::uint64_t>)
+      return static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) ? b : a;
+    else
+      return b > a || std::isnan(b) ? b : a;
   }
 };
 
 template <class T>
 Accumulator<T> load(T value) {
-  if constexpr (std::is_integral_v<T>) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
-  else return static_cast<Accumulator<T>>(value);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  else
+    return static_cast<Accumulator<T>>(value);
 }
 
 template <class T>
 T store(Accumulator<T> value) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(value);
-  else return convert<T>(value);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(value);
+  else
+    return convert<T>(value);
 }
 
 // Narrow rows in full precision gain nothing from an order by row.
@@ -71,7 +79,7 @@ std::span<const Position> order_by_id(const std::int64_t* ids, std::int64_t coun
   return {order, static_cast<std::size_t>(kept)};
 }
 
-// Combines the value rows of one table row, `columns` at a time in registers or the nearest cache.
+// Combines the value rows of one table row, `columns` at a time in registers.
 template <class Combine, int columns, class T>
 void update_columns(T* row, const T* values, std::span<const Position> positions, std::int64_t width) {
   Accumulator<T> sum[columns];
@@ -86,7 +94,6 @@ void update_columns(T* row, const T* values, std::span<const Position> positions
 template <class Combine, class T>
 void update_row(T* row, const T* values, std::span<const Position> positions, std::int64_t width) {
   std::int64_t j = 0;
-  for (; j + 64 <= width; j += 64) update_columns<Combine, 64>(row + j, values + j, positions, width);
   for (; j + 8 <= width; j += 8) update_columns<Combine, 8>(row + j, values + j, positions, width);
   for (; j < width; ++j) update_columns<Combine, 1>(row + j, values + j, positions, width);
 }
@@ -131,8 +138,10 @@ void update_rows(const RowUpdate& update, std::span<std::byte> scratch) {
   }
   with_type(update.dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, bool>) {
-      if (by_positions) update_by_positions<Combine, T>(update);
-      else update_by_rows<Combine, T>(update, order);
+      if (by_positions)
+        update_by_positions<Combine, T>(update);
+      else
+        update_by_rows<Combine, T>(update, order);
     }
   });
 }

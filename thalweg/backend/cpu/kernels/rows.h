@@ -8,7 +8,8 @@
 
 namespace thalweg::cpu {
 
-// table [rows, width], values [count, width], ids [count]: value row i belongs to table row ids[i]; ids below 0 to none.
+// table [rows, width], values [count, width], ids [count]: value row i belongs to table row ids[i]; ids below 0 to
+// none.
 struct RowUpdate {
   void* table;
   const void* values;

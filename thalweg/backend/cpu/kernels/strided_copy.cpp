@@ -24,9 +24,13 @@ struct Block {
 };
 
 template <int N>
-const Block<N>& block(const std::byte* at) { return *reinterpret_cast<const Block<N>*>(at); }
+const Block<N>& block(const std::byte* at) {
+  return *reinterpret_cast<const Block<N>*>(at);
+}
 template <int N>
-Block<N>& block(std::byte* at) { return *reinterpret_cast<Block<N>*>(at); }
+Block<N>& block(std::byte* at) {
+  return *reinterpret_cast<Block<N>*>(at);
+}
 
 // Calls f(std::integral_constant<int, N>) for the block sizes that loads and stores move whole.
 bool is_block(std::int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
@@ -48,9 +52,12 @@ Loops collapse(const Ints& from, const Ints& to, const Ints& sizes, std::int64_t
   for (int i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 1) continue;
     const Loop loop{sizes[i], from[i] * bytes, to[i] * bytes};
-    const bool joins = !loops.empty() && loops.back().from == loop.size * loop.from && loops.back().to == loop.size * loop.to;
-    if (joins) loops.back() = {loops.back().size * loop.size, loop.from, loop.to};
-    else loops.push_back(loop);
+    const bool joins =
+        !loops.empty() && loops.back().from == loop.size * loop.from && loops.back().to == loop.size * loop.to;
+    if (joins)
+      loops.back() = {loops.back().size * loop.size, loop.from, loop.to};
+    else
+      loops.push_back(loop);
   }
   return loops;
 }
@@ -58,8 +65,8 @@ Loops collapse(const Ints& from, const Ints& to, const Ints& sizes, std::int64_t
 // Calls leaf(from, to, begin, end) for every step of the outer loops; a leaf has `items` items of `item_bytes` each and
 // is cut when it is long. The cuts depend on sizes alone.
 template <class Leaf>
-void for_each_leaf(const Loops& outer, const std::byte* from, std::byte* to, std::int64_t items, std::int64_t item_bytes,
-                   const Leaf& leaf) {
+void for_each_leaf(const Loops& outer, const std::byte* from, std::byte* to, std::int64_t items,
+                   std::int64_t item_bytes, const Leaf& leaf) {
   std::int64_t leaves = 1;
   for (const auto& loop : outer) leaves *= loop.size;
   const std::int64_t items_at_once = std::clamp<std::int64_t>(task_bytes / item_bytes, 1, items);
@@ -104,10 +111,12 @@ void fill(std::byte* to, const std::byte* value, std::int64_t count) {
 
 template <int N>
 void copy_strided(const Loops& outer, const Loop& inner, const std::byte* from, std::byte* to) {
-  for_each_leaf(outer, from, to, inner.size, N, [inner](const std::byte* source, std::byte* target, std::int64_t begin, std::int64_t end) {
-    if (inner.from == 0 && inner.to == N) return fill<N>(target + begin * N, source, end - begin);
-    for (std::int64_t i = begin; i < end; ++i) block<N>(target + i * inner.to) = block<N>(source + i * inner.from);
-  });
+  for_each_leaf(outer, from, to, inner.size, N,
+                [inner](const std::byte* source, std::byte* target, std::int64_t begin, std::int64_t end) {
+                  if (inner.from == 0 && inner.to == N) return fill<N>(target + begin * N, source, end - begin);
+                  for (std::int64_t i = begin; i < end; ++i)
+                    block<N>(target + i * inner.to) = block<N>(source + i * inner.from);
+                });
 }
 
 typedef std::int32_t Lanes __attribute__((vector_size(16)));
@@ -157,8 +166,9 @@ void copy_turned(const Loops& outer, const Loop& across, const Loop& along, cons
                 [=](const std::byte* source, std::byte* target, std::int64_t begin, std::int64_t end) {
                   for (std::int64_t t = begin; t < end; ++t) {
                     const std::int64_t i = t / tiles_along * tile, j = t % tiles_along * tile;
-                    turn_tile<N, tile>(source + i * N + j * along.from, along.from, target + i * across.to + j * N, across.to,
-                                       std::min<std::int64_t>(tile, along.size - j), std::min<std::int64_t>(tile, across.size - i));
+                    turn_tile<N, tile>(source + i * N + j * along.from, along.from, target + i * across.to + j * N,
+                                       across.to, std::min<std::int64_t>(tile, along.size - j),
+                                       std::min<std::int64_t>(tile, across.size - i));
                   }
                 });
 }
@@ -196,9 +206,10 @@ void strided_copy(const void* from, const Ints& from_strides, void* to, const In
     loops.pop_back();
   }
   if (!loops.empty() && is_block(run)) return copy_blocks(std::move(loops), source, target, run);
-  for_each_leaf(loops, source, target, run, 1, [](const std::byte* s, std::byte* t, std::int64_t begin, std::int64_t end) {
-    std::memcpy(t + begin, s + begin, static_cast<std::size_t>(end - begin));
-  });
+  for_each_leaf(loops, source, target, run, 1,
+                [](const std::byte* s, std::byte* t, std::int64_t begin, std::int64_t end) {
+                  std::memcpy(t + begin, s + begin, static_cast<std::size_t>(end - begin));
+                });
 }
 
 Ints row_major_strides(const Shape& shape) {
