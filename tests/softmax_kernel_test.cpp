@@ -16,22 +16,16 @@ struct RowShape {
 };
 constexpr RowShape kShapes[] = {{0, 5}, {3, 0}, {1, 1}, {5, 3}, {7, 16}, {3, 17}, {200, 100}, {9, 5001}};
 
-// log(sum(exp(x))) of each row, with the largest value taken out first.
-std::vector<double> row_lse(const std::vector<double>& x, RowShape shape) {
-  std::vector<double> lse;
-  for (int64_t row = 0; row < shape.rows; ++row) {
-    double top = -kInfinity, total = 0;
-    for (int64_t i = 0; i < shape.n; ++i) top = std::max(top, x[row * shape.n + i]);
-    for (int64_t i = 0; i < shape.n; ++i) total += std::exp(x[row * shape.n + i] - top);
-    lse.push_back(top + std::log(total));
-  }
-  return lse;
-}
-
+// The largest value is taken out first.
 std::vector<double> log_softmax(const std::vector<double>& x, RowShape shape) {
-  const auto lse = row_lse(x, shape);
   std::vector<double> y(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] - lse[i / shape.n];
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    const int64_t begin = row * shape.n, end = begin + shape.n;
+    double top = -kInfinity, total = 0;
+    for (int64_t i = begin; i < end; ++i) top = std::max(top, x[i]);
+    for (int64_t i = begin; i < end; ++i) total += std::exp(x[i] - top);
+    for (int64_t i = begin; i < end; ++i) y[i] = x[i] - top - std::log(total);
+  }
   return y;
 }
 
@@ -134,21 +128,21 @@ TYPED_TEST(SoftmaxKernelTest, sparse_cross_entropy_agrees_with_plain_loops) {
       std::vector<std::int32_t> labels(rows);
       for (int64_t row = 0; row < rows; ++row) labels[row] = static_cast<std::int32_t>(row * 37 % n);
       const std::vector<int64_t> wide(labels.begin(), labels.end());
-      const auto lse = row_lse(widen(logits), shape), log_y = log_softmax(widen(logits), shape);
+      const auto log_y = log_softmax(widen(logits), shape);
       std::vector<double> loss(rows), dlogits = exponential(log_y);
       for (int64_t row = 0; row < rows; ++row) {
         loss[row] = -log_y[row * n + labels[row]];
         dlogits[row * n + labels[row]] -= 1;
         for (int64_t i = 0; i < n; ++i) dlogits[row * n + i] *= dloss[row];
       }
-      std::vector<T> loss_out(rows), lse_out(rows), dlogits_out(logits.size());
+      std::vector<T> loss_out(rows), statistics(2 * rows), dlogits_out(logits.size());
       const auto all = run_with_all_threads([&, rows = rows, n = n] {
-        kernels.sparse(logits.data(), labels.data(), rows, n, loss_out.data(), lse_out.data());
-        kernels.sparse_gradient(logits.data(), wide.data(), lse_out.data(), dloss.data(), rows, n, dlogits_out.data());
-        return concatenate({loss_out, lse_out, dlogits_out});
+        kernels.sparse(logits.data(), labels.data(), rows, n, loss_out.data(), statistics.data());
+        kernels.sparse_gradient(logits.data(), wide.data(), statistics.data(), dloss.data(), rows, n,
+                                dlogits_out.data());
+        return concatenate({loss_out, statistics, dlogits_out});
       });
       expect_near(loss_out, loss);
-      expect_near(lse_out, lse);
       expect_near(dlogits_out, dlogits, 64);
     }
   });
@@ -165,42 +159,53 @@ TYPED_TEST(SoftmaxKernelTest, dense_cross_entropy_agrees_with_plain_loops) {
       const auto logits = random_values<T>(rows * n, 5, -9, 9), labels = random_values<T>(rows * n, 6, 0, 1);
       const auto dloss = random_values<T>(rows, 7);
       const auto log_y = log_softmax(widen(logits), shape), y = exponential(log_y);
-      std::vector<double> loss(rows), dlogits(y.size()), dlabels(y.size());
+      std::vector<double> loss(rows), dlogits(y.size());
       for (int64_t i = 0; i < rows * n; ++i) {
         loss[i / n] -= labels[i] * log_y[i];
         dlogits[i] = (y[i] - labels[i]) * dloss[i / n];
-        dlabels[i] = -log_y[i] * dloss[i / n];
       }
-      std::vector<T> loss_out(rows), lse(rows), dlogits_out(y.size()), dlabels_out(y.size());
+      std::vector<T> loss_out(rows), statistics(2 * rows), dlogits_out(y.size());
       const auto all = run_with_all_threads([&, rows = rows, n = n] {
-        kernels.dense(logits.data(), labels.data(), rows, n, loss_out.data(), lse.data());
-        kernels.dense_gradient(logits.data(), labels.data(), lse.data(), dloss.data(), rows, n, dlogits_out.data());
-        kernels.dense_labels_gradient(logits.data(), lse.data(), dloss.data(), rows, n, dlabels_out.data());
-        return concatenate({loss_out, dlogits_out, dlabels_out});
+        kernels.dense(logits.data(), labels.data(), rows, n, loss_out.data(), statistics.data());
+        kernels.dense_gradient(logits.data(), labels.data(), statistics.data(), dloss.data(), rows, n,
+                               dlogits_out.data());
+        return concatenate({loss_out, statistics, dlogits_out});
       });
       expect_near(loss_out, loss, 64);
       expect_near(dlogits_out, dlogits, 64);
-      expect_near(dlabels_out, dlabels);
     }
   });
 }
 
-TEST(CrossEntropyKernelTest, large_logits_keep_the_digits_of_the_loss) {
-  // loss = log(1 + e^-1): adding 10,000 to both logits changes nothing.
-  const float logits[] = {10000, 9999};
+TEST(CrossEntropyKernelTest, large_logits_keep_the_digits_of_loss_and_gradient) {
+  // loss = log(1 + e^-1), the second weight 1 / (1 + e): adding the same to both logits changes nothing.
   const std::int32_t label = 0;
-  float loss = 0;
-  cpu::cross_entropy_kernels<float>().sparse(logits, &label, 1, 2, &loss, nullptr);
-  EXPECT_NEAR(loss, 0.31326168751822286, 1e-7);
+  const float labels[] = {1, 0}, dloss = 1;
+  for_each_target([&] {
+    const auto& kernels = cpu::cross_entropy_kernels<float>();
+    for (const float top : {10000.f, -3000.f}) {
+      const float logits[] = {top, top - 1};
+      float loss[2], statistics[2], sparse[2], dense[2];
+      kernels.sparse(logits, &label, 1, 2, &loss[0], statistics);
+      kernels.sparse_gradient(logits, &label, statistics, &dloss, 1, 2, sparse);
+      kernels.dense(logits, labels, 1, 2, &loss[1], statistics);
+      for (const float value : loss) EXPECT_NEAR(value, 0.31326168751822286, 1e-7);
+      kernels.dense_gradient(logits, labels, statistics, &dloss, 1, 2, dense);
+      for (const float* d : {sparse, dense}) {
+        EXPECT_NEAR(d[0], -0.26894142136999512, 1e-7);
+        EXPECT_NEAR(d[1], 0.26894142136999512, 1e-7);
+      }
+    }
+  });
 }
 
 TEST(CrossEntropyKernelTest, nan_in_logits_reaches_loss_and_gradient) {
   const float logits[] = {1, static_cast<float>(kNan), 2}, dloss = 1;
   const std::int32_t label = 0;
-  float loss = 0, lse = 0, dlogits[3];
+  float loss = 0, statistics[2], dlogits[3];
   const auto& kernels = cpu::cross_entropy_kernels<float>();
-  kernels.sparse(logits, &label, 1, 3, &loss, &lse);
-  kernels.sparse_gradient(logits, &label, &lse, &dloss, 1, 3, dlogits);
+  kernels.sparse(logits, &label, 1, 3, &loss, statistics);
+  kernels.sparse_gradient(logits, &label, statistics, &dloss, 1, 3, dlogits);
   EXPECT_TRUE(std::isnan(loss) && std::isnan(dlogits[0]) && std::isnan(dlogits[1]) && std::isnan(dlogits[2]));
 }
 

@@ -19,7 +19,7 @@ namespace thalweg {
 namespace {
 
 // Statistics [batch, heads, queries, 2] are kept, so that the gradient need not find the maxima again: the largest
-// score in units of log2, and the sum of 2^(score - it).
+// sign(scale) * q k^T, and the weight of that key.
 struct Scores {
   bool causal;
   double scale;
@@ -144,16 +144,16 @@ struct Plain {
     weights = softmax(scores);
     if (seen.defined()) weights = where(seen, weights, 0);
   }
-  Tensor statistics() const {
+  Tensor statistics(double scale) const {
     const Tensor top = reduce_max(scores, {.axes = -1, .keepdims = true}), none = top <= -1e29;
-    const Tensor total = reduce_sum(exp(scores - top), {.axes = -1, .keepdims = true});
-    return where(none, 0, concat({top * 1.4426950408889634, total}, -1));
+    const Tensor weight = reduce_max(weights, {.axes = -1, .keepdims = true});
+    return where(none, 0, concat({scale == 0 ? top : top / std::abs(scale), weight}, -1));
   }
 };
 
 Tensors reference(const Forward& op, const Tensors& in) {
   const Plain plain(op, in[0], in[1], in.size() == 4 ? in[3] : Tensor());
-  return {matmul(plain.weights, in[2]), plain.statistics()};
+  return {matmul(plain.weights, in[2]), plain.statistics(op.scale)};
 }
 
 // Finds o and the statistics anew, so that derivatives by q, k and v are complete without those by them.
@@ -195,9 +195,13 @@ TW_DEFINE_OP(attention_backward, Backward)
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
   const DType dtype = promote("attention", promote("attention", q.dtype(), k.dtype()), v.dtype()), inside = wide(dtype);
+  return cast(attention_forward(cast(q, inside), cast(k, inside), cast(v, inside), options).o, dtype);
+}
+
+AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
   const Forward op{resolve(options, q)};
-  return cast(apply_masked(attention_info(), &op, {cast(q, inside), cast(k, inside), cast(v, inside)}, options.mask)[0],
-              dtype);
+  const Tensors out = apply_masked(attention_info(), &op, {q, k, v}, options.mask);
+  return {out[0], out[1]};
 }
 
 AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,

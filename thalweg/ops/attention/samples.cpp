@@ -1,14 +1,8 @@
-#include <cmath>
-
 #include "tests/support/sample.h"
 #include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/attention/gradients.h"
-#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
-#include "thalweg/ops/elementwise.h"
-#include "thalweg/ops/matmul/matmul.h"
-#include "thalweg/ops/reduce/reduce.h"
-#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/pad/pad.h"
 
 using namespace thalweg;
 using namespace thalweg::testing;
@@ -23,18 +17,18 @@ struct Case {
   bool causal = false;
   std::vector<Input> mask = {};  // none, or one
   std::optional<double> scale = std::nullopt;
+  double raise = 0;  // see raised
 
   Attention options(const Tensor& seen) const { return {.causal = causal, .mask = seen, .scale = scale}; }
 };
 
-Tensor statistics(const Case& c, In in, const Tensor& mask) {
-  Tensor scores =
-      matmul(in[0], in[1], {.transpose_b = true}) * c.scale.value_or(1 / std::sqrt(static_cast<double>(c.q.last())));
-  if (mask.defined()) scores = where(mask, scores, -INFINITY);
-  if (c.causal) scores = where(expand_dims(arange(c.q[2]), 1) >= arange(c.k[2]), scores, -INFINITY);
-  const Tensor top = reduce_max(scores, {.axes = -1, .keepdims = true}), hidden = top == -INFINITY;
-  const Tensor total = reduce_sum(exp(scores - where(hidden, 0, top)), {.axes = -1, .keepdims = true});
-  return where(hidden, 0, concat({top * 1.4426950408889634, total}, -1));
+// x with one more column, of this value.
+Tensor with_column(const Tensor& x, double value) { return pad(x, {{0, 0}, {0, 0}, {0, 0}, {0, 1}}, {.value = value}); }
+
+// Queries and keys of which every product is greater by c.raise, and exact in f32.
+std::pair<Tensor, Tensor> raised(const Case& c, In in) {
+  if (c.raise == 0) return {in[0], in[1]};
+  return {with_column(in[0], c.raise / 64), with_column(in[1], 64)};
 }
 
 void add_samples(std::vector<Sample>& list, const Case& c) {
@@ -45,9 +39,11 @@ void add_samples(std::vector<Sample>& list, const Case& c) {
                  .call = {},
                  .tolerance = 2,
                  .nonfinite = all_seen};
+  if (c.raise != 0) forward.dtypes = {f32, f64};  // the others do not hold the products
   forward.inputs.insert(forward.inputs.end(), c.mask.begin(), c.mask.end());
   forward.call = [c](In in) {
-    return std::vector{attention(in[0], in[1], in[2], c.options(in.size() == 4 ? in[3] : Tensor()))};
+    const auto [q, k] = raised(c, in);
+    return std::vector{attention(q, k, in[2], c.options(in.size() == 4 ? in[3] : Tensor()))};
   };
   list.push_back(forward);
   const Shape d_o = c.q.with(3, c.v.last());
@@ -60,9 +56,10 @@ void add_samples(std::vector<Sample>& list, const Case& c) {
                   .nonfinite = false};
   backward.inputs.insert(backward.inputs.end(), c.mask.begin(), c.mask.end());
   backward.call = [c](In in) {
-    const Tensor mask = in.size() == 5 ? in[4] : Tensor();
-    const Tensor o = attention(in[0], in[1], in[2], c.options(mask));
-    const auto g = attention_backward(in[0], in[1], in[2], o, statistics(c, in, mask), in[3], c.options(mask));
+    const Attention options = c.options(in.size() == 5 ? in[4] : Tensor());
+    const auto [q, k] = raised(c, in);
+    const auto [o, statistics] = attention_forward(q, k, in[2], options);
+    const auto g = attention_backward(q, k, in[2], o, statistics, in[3], options);
     return std::vector{g.q, g.k, g.v};
   };
   list.push_back(backward);
@@ -124,6 +121,10 @@ TW_SAMPLES {
       {.label = "mask and causal", .q = q, .k = q, .v = q, .causal = true, .mask = {mask({5, 5})}},
       {.label = "all hidden at times", .q = q, .k = {2, 3, 1, 4}, .v = {2, 3, 1, 4}, .mask = {mask({5, 1})}},
       {.label = "several blocks", .q = {1, 2, 67, 8}, .k = {1, 2, 131, 8}, .v = {1, 2, 131, 8}, .causal = true},
+      {.label = "negative scale", .q = q, .k = q, .v = q, .causal = true, .scale = -0.5},
+      {.label = "scale of zero", .q = q, .k = q, .v = q, .causal = true, .scale = 0},
+      {.label = "large scores", .q = q, .k = q, .v = q, .scale = 1, .raise = 3008},
+      {.label = "large negative scores", .q = q, .k = q, .v = q, .mask = {mask({5, 5})}, .scale = 1, .raise = -3008},
       {.label = "no queries", .q = {1, 2, 0, 4}, .k = {1, 2, 3, 4}, .v = {1, 2, 3, 4}},
       {.label = "no keys", .q = {1, 2, 3, 4}, .k = {1, 2, 0, 4}, .v = {1, 2, 0, 4}},
       {.label = "no batch", .q = {0, 2, 3, 4}, .k = {0, 2, 3, 4}, .v = {0, 2, 3, 4}},

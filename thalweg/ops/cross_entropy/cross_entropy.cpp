@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/cross_entropy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cross_entropy/gradients.h"
 #include "thalweg/ops/elementwise.h"
@@ -14,11 +15,11 @@
 namespace thalweg {
 namespace {
 
-// lse = log(sum(exp(logits))) is kept, so that the gradient need not find it again.
-struct Dense {};           // labels, logits -> loss, lse
-struct DenseBackward {};   // labels, logits, lse, dloss -> dlogits
-struct Sparse {};          // labels, logits -> loss, lse
-struct SparseBackward {};  // labels, logits, lse, dloss -> dlogits
+// Statistics [..., 2] are kept, so that the gradient need not find them again: the largest logit, and its softmax.
+struct Dense {};           // labels, logits -> loss, statistics
+struct DenseBackward {};   // labels, logits, statistics, dloss -> dlogits
+struct Sparse {};          // labels, logits -> loss, statistics
+struct SparseBackward {};  // labels, logits, statistics, dloss -> dlogits
 
 Specs infer_losses(const char* op, const Spec& logits) {
   TW_CHECK_USER(is_float(logits.dtype), op, "tw::cast(logits, tw::f32)", "expected logits of a float dtype, got {}",
@@ -26,7 +27,7 @@ Specs infer_losses(const char* op, const Spec& logits) {
   TW_CHECK_USER(logits.rank() >= 1 && logits.shape.last() >= 1, op, "logits are [..., classes]",
                 "expected logits with at least one class, got {}", logits.shape);
   const Spec loss{logits.dtype, logits.shape.without(logits.rank() - 1)};
-  return {loss, loss};
+  return {loss, Spec{logits.dtype, concatenate(loss.shape, Shape{2})}};
 }
 
 Specs infer(const Dense&, Inputs in) {
@@ -108,14 +109,18 @@ Tensor right_class(const Tensor& labels, const Tensor& logits) {
   return expand_dims(labels, -1) == cast(arange(logits.shape().last()), labels.dtype());
 }
 
+Tensor statistics(const Tensor& logits) {
+  return stack({reduce_max(logits, {.axes = -1}), reduce_max(softmax(logits), {.axes = -1})}, -1);
+}
+
 Tensors reference(const Dense&, const Tensors& in) {
-  return {-reduce_sum(in[0] * log_softmax(in[1]), {.axes = -1}), logsumexp(in[1], {.axes = -1})};
+  return {-reduce_sum(in[0] * log_softmax(in[1]), {.axes = -1}), statistics(in[1])};
 }
 Tensors reference(const Sparse&, const Tensors& in) {
   const Tensor chosen = where(right_class(in[0], in[1]), log_softmax(in[1]), 0);
-  return {-reduce_sum(chosen, {.axes = -1}), logsumexp(in[1], {.axes = -1})};
+  return {-reduce_sum(chosen, {.axes = -1}), statistics(in[1])};
 }
-// These find lse anew, so that derivatives by the logits are complete without one by lse.
+// These find the softmax anew, so that derivatives by the logits are complete without one by the statistics.
 Tensors reference(const DenseBackward&, const Tensors& in) {
   return {(softmax(in[1]) - in[0]) * expand_dims(in[3], -1)};
 }
@@ -147,23 +152,29 @@ TW_DEFINE_OP(sparse_softmax_cross_entropy_backward, SparseBackward)
 
 Tensor softmax_cross_entropy(const Tensor& labels, const Tensor& logits) {
   const DType dtype = promote("softmax_cross_entropy", labels.dtype(), logits.dtype());
-  const Tensors out =
-      apply(softmax_cross_entropy_info(), Dense{}, {cast(labels, wide(dtype)), cast(logits, wide(dtype))});
-  return cast(out[0], dtype);
+  return cast(softmax_cross_entropy_forward(cast(labels, wide(dtype)), cast(logits, wide(dtype))).loss, dtype);
 }
 
 Tensor sparse_softmax_cross_entropy(const Tensor& labels, const Tensor& logits) {
-  const Tensors out = apply(sparse_softmax_cross_entropy_info(), Sparse{}, {labels, widen(logits)});
-  return cast(out[0], logits.dtype());
+  return cast(sparse_softmax_cross_entropy_forward(labels, widen(logits)).loss, logits.dtype());
 }
 
-Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& lse,
-                                      const Tensor& dloss) {
-  return apply(softmax_cross_entropy_backward_info(), DenseBackward{}, {labels, logits, lse, dloss})[0];
+CrossEntropyResult softmax_cross_entropy_forward(const Tensor& labels, const Tensor& logits) {
+  const Tensors out = apply(softmax_cross_entropy_info(), Dense{}, {labels, logits});
+  return {out[0], out[1]};
 }
-Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& lse,
+CrossEntropyResult sparse_softmax_cross_entropy_forward(const Tensor& labels, const Tensor& logits) {
+  const Tensors out = apply(sparse_softmax_cross_entropy_info(), Sparse{}, {labels, logits});
+  return {out[0], out[1]};
+}
+
+Tensor softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics,
+                                      const Tensor& dloss) {
+  return apply(softmax_cross_entropy_backward_info(), DenseBackward{}, {labels, logits, statistics, dloss})[0];
+}
+Tensor sparse_softmax_cross_entropy_backward(const Tensor& labels, const Tensor& logits, const Tensor& statistics,
                                              const Tensor& dloss) {
-  return apply(sparse_softmax_cross_entropy_backward_info(), SparseBackward{}, {labels, logits, lse, dloss})[0];
+  return apply(sparse_softmax_cross_entropy_backward_info(), SparseBackward{}, {labels, logits, statistics, dloss})[0];
 }
 
 }  // namespace thalweg

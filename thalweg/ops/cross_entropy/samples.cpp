@@ -3,7 +3,6 @@
 #include "thalweg/ops/cross_entropy/cross_entropy.h"
 #include "thalweg/ops/cross_entropy/gradients.h"
 #include "thalweg/ops/elementwise.h"
-#include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/softmax/softmax.h"
 
 using namespace thalweg;
@@ -13,40 +12,55 @@ namespace {
 
 using In = const std::vector<Tensor>&;
 
-Tensor lse(const Tensor& logits) { return logsumexp(logits, {.axes = -1}); }
+struct Case {
+  Shape shape;       // of the logits
+  double raise = 0;  // added to every logit, exactly in f32 and f64
+
+  std::string label() const {
+    return shape.to_string() + (raise == 0 ? "" : ", logits about " + std::to_string(raise));
+  }
+  Shape losses() const { return shape.without(shape.rank() - 1); }
+  std::vector<DType> dtypes() const { return raise == 0 ? std::vector{f32, f64, f16, bf16} : std::vector{f32, f64}; }
+  Tensor raised(const Tensor& logits) const { return raise == 0 ? logits : logits + raise; }
+};
 
 // Labels are made by a softmax: the gradient rule holds for rows that sum to 1.
-void add_dense(std::vector<Sample>& list, Shape shape) {
-  const Shape losses = shape.without(shape.rank() - 1);
+void add_dense(std::vector<Sample>& list, const Case& c) {
   list.push_back({.op = "softmax_cross_entropy",
-                  .label = shape.to_string(),
-                  .inputs = {{shape}, {shape}},
-                  .call = [](In in) { return std::vector{softmax_cross_entropy(softmax(in[0]), in[1])}; },
+                  .label = c.label(),
+                  .inputs = {{c.shape}, {c.shape}},
+                  .call = [c](In in) { return std::vector{softmax_cross_entropy(softmax(in[0]), c.raised(in[1]))}; },
+                  .dtypes = c.dtypes(),
                   .nonfinite = false});
-  list.push_back(
-      {.op = "softmax_cross_entropy_backward",
-       .label = shape.to_string(),
-       .inputs = {{shape}, {shape}, {losses}},
-       .call = [](In in) { return std::vector{softmax_cross_entropy_backward(in[0], in[1], lse(in[1]), in[2])}; },
-       .dtypes = {f32, f64},
-       .nonfinite = false});
+  const auto backward = [c](In in) {
+    const Tensor logits = c.raised(in[1]), statistics = softmax_cross_entropy_forward(in[0], logits).statistics;
+    return std::vector{softmax_cross_entropy_backward(in[0], logits, statistics, in[2])};
+  };
+  list.push_back({.op = "softmax_cross_entropy_backward",
+                  .label = c.label(),
+                  .inputs = {{c.shape}, {c.shape}, {c.losses()}},
+                  .call = backward,
+                  .dtypes = {f32, f64},
+                  .nonfinite = false});
 }
 
-void add_sparse(std::vector<Sample>& list, Shape shape, DType labels) {
-  const Shape losses = shape.without(shape.rank() - 1);
-  const Input label{.shape = losses, .domain = Domain::index, .limit = shape.last(), .index_dtype = labels};
-  list.push_back(
-      {.op = "sparse_softmax_cross_entropy", .label = shape.to_string(), .inputs = {label, {shape}}, .call = [](In in) {
-         return std::vector{sparse_softmax_cross_entropy(in[0], in[1])};
-       }});
-  list.push_back(
-      {.op = "sparse_softmax_cross_entropy_backward",
-       .label = shape.to_string(),
-       .inputs = {label, {shape}, {losses}},
-       .call =
-           [](In in) { return std::vector{sparse_softmax_cross_entropy_backward(in[0], in[1], lse(in[1]), in[2])}; },
-       .dtypes = {f32, f64},
-       .nonfinite = false});
+void add_sparse(std::vector<Sample>& list, const Case& c, DType labels) {
+  const Input label{.shape = c.losses(), .domain = Domain::index, .limit = c.shape.last(), .index_dtype = labels};
+  list.push_back({.op = "sparse_softmax_cross_entropy",
+                  .label = c.label(),
+                  .inputs = {label, {c.shape}},
+                  .call = [c](In in) { return std::vector{sparse_softmax_cross_entropy(in[0], c.raised(in[1]))}; },
+                  .dtypes = c.dtypes()});
+  const auto backward = [c](In in) {
+    const Tensor logits = c.raised(in[1]), statistics = sparse_softmax_cross_entropy_forward(in[0], logits).statistics;
+    return std::vector{sparse_softmax_cross_entropy_backward(in[0], logits, statistics, in[2])};
+  };
+  list.push_back({.op = "sparse_softmax_cross_entropy_backward",
+                  .label = c.label(),
+                  .inputs = {label, {c.shape}, {c.losses()}},
+                  .call = backward,
+                  .dtypes = {f32, f64},
+                  .nonfinite = false});
 }
 
 std::vector<Mistake> mistakes() {
@@ -98,9 +112,10 @@ std::vector<Mistake> mistakes() {
 
 TW_SAMPLES {
   std::vector<Sample> list;
-  for (const auto& shape : {Shape{4, 5}, Shape{2, 3, 21}, Shape{6}, Shape{0, 4}, Shape{3, 1}}) {
-    add_dense(list, shape);
-    add_sparse(list, shape, shape.rank() == 2 ? i64 : i32);
+  const std::vector<Case> cases{{{4, 5}}, {{2, 3, 21}}, {{6}}, {{0, 4}}, {{3, 1}}, {{4, 21}, 3000}, {{4, 21}, -3000}};
+  for (const auto& c : cases) {
+    add_dense(list, c);
+    add_sparse(list, c, c.shape.rank() == 2 ? i64 : i32);
   }
   return {list, mistakes()};
 }

@@ -21,8 +21,9 @@ struct AttentionMask {
 // o = softmax(scale * q k^T) v for every batch and head; T is float or double. No queries x keys buffer is made.
 // A query that sees no key gives zeros and zero gradients. NaN in a query, key or value reaches every output that sees
 // it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
-// Statistics of a query: its largest score m, in units of log2, and the sum of 2^(score - m); 0 and 0 where it sees no
-// key. They are not joined to one logarithm, in which the sum would be lost beside a large m.
+// Statistics of a query: the largest sign(scale) * q k^T, and the weight 1 / sum(exp(score - largest score)) of that
+// key; 0 and 0 where it sees no key. They are not joined to one logarithm, in which the sum would be lost beside a
+// large score.
 template <class T>
 struct Attention {
   AttentionShape shape;

@@ -28,6 +28,7 @@ class KeyBlocks {
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
+        score_scale_(a.scale),
         row_(padded(shape_.depth)),
         value_row_(padded(shape_.value_depth)),
         at_(shape_),
@@ -99,16 +100,15 @@ class KeyBlocks {
     T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     ScoreTile<T> tile;
     multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
-    scale_tile<T>(tile, scale_ * kLog2E<T>);
+    score_scale_.apply_sign(tile);
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
       const T* row = statistics_ + 2 * std::min(query_ + r + i, shape_.queries - 1);
-      const V top = hn::Set(S::d, row[0]), share = hn::Set(S::d, row[1] == 0 ? T(0) : T(1) / row[1]);
+      const V largest = hn::Set(S::d, row[0]), weight = hn::Set(S::d, row[1]);
       HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v)
-        tile[i][v] = hn::Mul(share, exp2_nonpositive(S::d, hn::Sub(tile[i][v], top)));
+      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = hn::Mul(weight, score_scale_.exponential(tile[i][v], largest));
     }
     store_tile<T>(tile, p);
     multiply_rows<T>(tile, d_o_, query_ + r, shape_.queries, shape_.value_depth,
@@ -174,6 +174,7 @@ class KeyBlocks {
   const AttentionShape& shape_;
   HeadMask mask_;
   T scale_;
+  Scale<T> score_scale_;
   std::int64_t row_, value_row_;
   BackwardScratch at_;
   const T *q_, *k_, *v_, *d_o_, *statistics_, *delta_;

@@ -25,7 +25,7 @@ class QueryBlock {
   QueryBlock(const Attention<T>& a, std::int64_t head, std::int64_t first, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
-        factor_(a.scale * kLog2E<T>),
+        scale_(a.scale),
         first_(first),
         count_(std::min(kQueryBlock, shape_.queries - first)),
         k_(a.k + head * shape_.keys * shape_.depth),
@@ -76,7 +76,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; r += S::kRows) {
       ScoreTile<T> tile;
       multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
-      scale_tile<T>(tile, factor_);
+      scale_.apply_sign(tile);
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
       HWY_UNROLL(8)
@@ -102,11 +102,11 @@ class QueryBlock {
       }
   }
 
-  // New maximum of the queries from `at` on; shrink = 2^(old - new) is what earlier sums are to be multiplied by.
+  // New maximum of the queries from `at` on; earlier sums are to be multiplied by shrink, the exponential of old - new.
   HWY_INLINE void raise_maximum(std::int64_t at, V top) {
     const V old = hn::LoadU(S::d, maximum_ + at);
     hn::StoreU(top, S::d, maximum_ + at);
-    const V shrink = exp2_nonpositive(S::d, hn::Sub(old, finite_maximum(top)));
+    const V shrink = scale_.exponential(old, finite_maximum(top));
     hn::StoreU(shrink, S::d, shrink_ + at);
     hn::StoreU(hn::Mul(shrink, hn::LoadU(S::d, sum_ + at)), S::d, sum_ + at);
   }
@@ -116,7 +116,7 @@ class QueryBlock {
     return hn::IfThenElse(hn::Eq(top, hn::Set(S::d, kMinusInfinity<T>)), hn::Zero(S::d), top);
   }
 
-  // scores -> p = 2^(score - maximum), added up in sum.
+  // scores -> p, the exponential of score - maximum, added up in sum.
   void exponentiate(std::int64_t slab, std::int64_t count) {
     V top[S::kVectors], sum[S::kVectors];
     for (int v = 0; v < S::kVectors; ++v) {
@@ -128,7 +128,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; ++r, score += S::kSlab) {
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V p = exp2_nonpositive(S::d, hn::Sub(hn::LoadU(S::d, score + v * S::kWidth), top[v]));
+        const V p = scale_.exponential(hn::LoadU(S::d, score + v * S::kWidth), top[v]);
         sum[v] = hn::Add(sum[v], p);
         hn::StoreU(p, S::d, score + v * S::kWidth);
       }
@@ -154,22 +154,22 @@ class QueryBlock {
 
   void write() const {
     for (std::int64_t r = 0; r < count_; ++r) {
-      T* o = o_ + r * shape_.value_depth;
-      statistics_[2 * r] = sum_[r] == 0 ? T(0) : maximum_[r];
-      statistics_[2 * r + 1] = sum_[r];
+      T *o = o_ + r * shape_.value_depth, *statistics = statistics_ + 2 * r;
       if (sum_[r] == 0) {
         std::fill_n(o, shape_.value_depth, T(0));
+        std::fill_n(statistics, 2, T(0));
         continue;
       }
+      statistics[0] = maximum_[r], statistics[1] = T(1) / sum_[r];
       const T* row = output_ + r * row_;
-      const Lanes<T> factor(T(1) / sum_[r]);
-      for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * factor, o); });
+      const Lanes<T> weight(statistics[1]);
+      for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * weight, o); });
     }
   }
 
   const AttentionShape& shape_;
   HeadMask mask_;
-  T factor_;
+  Scale<T> scale_;
   std::int64_t first_, count_;
   const T *k_, *v_;
   T *o_, *statistics_;

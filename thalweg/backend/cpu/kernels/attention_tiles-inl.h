@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 
 #include "thalweg/backend/cpu/kernels/attention_plan.h"
 #include "thalweg/backend/cpu/kernels/lanes-inl.h"
@@ -37,9 +38,6 @@ struct TileShape {
 
 template <class T>
 using VecOf = typename TileShape<T>::V;
-
-template <class T>
-constexpr T kLog2E = T(1.4426950408889634);  // scores are in units of log2: p = 2^(score - max)
 
 #define THALWEG_TILE(r, rows, v, vectors) \
   HWY_UNROLL(8) for (int r = 0; r < rows; ++r) HWY_UNROLL(8) for (int v = 0; v < vectors; ++v)
@@ -82,12 +80,26 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   }
 }
 
-// Scores are multiplied after the sum, by both passes: the gradient then finds the same bits as the result did.
+// Scores are scaled last: a tile holds s = sign(scale) * q k^T, the same bits in both passes, and p is the exponential
+// of |scale| * (s - largest), a difference that has not been rounded to the digits of a large score.
 template <class T>
-HWY_INLINE void scale_tile(ScoreTile<T>& tile, T factor) {
-  using S = TileShape<T>;
-  THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Mul(tile[r][v], hn::Set(S::d, factor));
-}
+struct Scale {
+  T sign, factor;  // factor is in units of log2, and above 0: times -infinity it is still -infinity
+
+  explicit Scale(T scale)
+      : sign(static_cast<T>((scale > 0) - (scale < 0))),
+        factor(scale == 0 ? T(1) : std::abs(scale) * T(1.4426950408889634)) {}
+
+  HWY_INLINE void apply_sign(ScoreTile<T>& tile) const {
+    using S = TileShape<T>;
+    if (sign == 1) return;
+    THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Mul(tile[r][v], hn::Set(S::d, sign));
+  }
+  HWY_INLINE VecOf<T> exponential(VecOf<T> s, VecOf<T> largest) const {
+    const hn::ScalableTag<T> d;
+    return exp2_nonpositive(d, hn::Mul(hn::Sub(s, largest), hn::Set(d, factor)));
+  }
+};
 
 // tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
 template <int kRowStep, int kStep, int kVectors, class T>

@@ -17,16 +17,19 @@ namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// lse = top + log_total, kept apart: loss = log_total - (x - top) does not lose digits when the logits are large.
+// softmax = exp(x - top) / total and log(sum(exp(x))) = top + log(total), kept apart: differences from top do not lose
+// digits when the logits are large.
 template <class T>
 struct RowSum {
-  T top, log_total;
+  T top, total;
+
+  void keep(T* statistics) const { statistics[0] = top, statistics[1] = T(1) / total; }
 };
 
 template <class T>
 RowSum<T> row_sum(const T* x, std::int64_t n) {
   const T top = row_maximum(x, n);
-  return {top, std::log(sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {}))};
+  return {top, sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {})};
 }
 
 template <class Body>
@@ -37,70 +40,58 @@ void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
 }
 
 template <class T>
-void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* lse) {
+void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T* x = logits + row * n;
-    const auto [top, log_total] = row_sum(x, n);
-    loss[row] = log_total - (x[labels[row]] - top);
-    if (lse != nullptr) lse[row] = top + log_total;
+    const RowSum<T> found = row_sum(x, n);
+    loss[row] = std::log(found.total) - (x[labels[row]] - found.top);
+    found.keep(statistics + 2 * row);
   });
 }
 
 template <class T>
-void sparse_gradient(const T* logits, IndexView labels, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
-                     T* dlogits) {
+void sparse_gradient(const T* logits, IndexView labels, const T* statistics, const T* dloss, std::int64_t rows,
+                     std::int64_t n, T* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T* x = logits + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
-    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(exp(chunk.load(x) - row_lse) * row_dloss, dx); });
+    const Lanes<T> top(statistics[2 * row]), factor(statistics[2 * row + 1] * dloss[row]);
+    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(exp(chunk.load(x) - top) * factor, dx); });
     dx[labels[row]] -= dloss[row];
   });
 }
 
 template <class T>
-void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* lse) {
+void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T *x = logits + row * n, *label = labels + row * n;
-    const auto [top, log_total] = row_sum(x, n);
-    const Lanes<T> row_top(top), row_log_total(log_total);
+    const RowSum<T> found = row_sum(x, n);
+    const Lanes<T> top(found.top), log_total(std::log(found.total));
     Lanes<T> total(T(0));
     for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
       // A missing element gives 0 * log_total, which is NaN only where the whole row is.
-      total = total + chunk.load(label) * (row_log_total - (chunk.load(x, top) - row_top));
+      total = total + chunk.load(label) * (log_total - (chunk.load(x, found.top) - top));
     });
     loss[row] = sum(total);
-    if (lse != nullptr) lse[row] = top + log_total;
+    found.keep(statistics + 2 * row);
   });
 }
 
 template <class T>
-void dense_gradient(const T* logits, const T* labels, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
-                    T* dlogits) {
+void dense_gradient(const T* logits, const T* labels, const T* statistics, const T* dloss, std::int64_t rows,
+                    std::int64_t n, T* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
     const T *x = logits + row * n, *label = labels + row * n;
     T* dx = dlogits + row * n;
-    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
+    const Lanes<T> top(statistics[2 * row]), weight(statistics[2 * row + 1]), row_dloss(dloss[row]);
     for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
-      chunk.store((exp(chunk.load(x) - row_lse) - chunk.load(label)) * row_dloss, dx);
+      chunk.store((exp(chunk.load(x) - top) * weight - chunk.load(label)) * row_dloss, dx);
     });
   });
 }
 
 template <class T>
-void dense_labels_gradient(const T* logits, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
-                           T* dlabels) {
-  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const Lanes<T> row_lse(lse[row]), row_dloss(dloss[row]);
-    const T* x = logits + row * n;
-    T* dlabel = dlabels + row * n;
-    for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store((row_lse - chunk.load(x)) * row_dloss, dlabel); });
-  });
-}
-
-template <class T>
-constexpr CrossEntropyKernels<T> kTable{sparse<T>, sparse_gradient<T>, dense<T>, dense_gradient<T>,
-                                        dense_labels_gradient<T>};
+constexpr CrossEntropyKernels<T> kTable{sparse<T>, sparse_gradient<T>, dense<T>, dense_gradient<T>};
 
 }  // namespace
 

@@ -6,24 +6,21 @@
 
 namespace thalweg::cpu {
 
-// Softmax cross-entropy of logits [rows, n]. T is float or double.
-// Forward keeps lse [rows] = log(sum(exp(logits))), from which the gradients recover the softmax; lse may be null.
-// dlogits may be logits. Labels must lie in [0, n): see find_bad_index.
+// Softmax cross-entropy of logits [rows, n]. T is float or double. Forward keeps statistics [rows, 2] for the gradient:
+// the largest logit, and its softmax 1 / sum(exp(logits - largest)). In one number, log(sum(exp(logits))), a large
+// logit would take the digits of the sum. dlogits may be logits. Labels must lie in [0, n): see find_bad_index.
 template <class T>
 struct CrossEntropyKernels {
-  // labels [rows] -> loss [rows] = lse - logits[label]
-  void (*sparse)(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* lse);
+  // labels [rows] -> loss [rows] = log(sum(exp(logits))) - logits[label]
+  void (*sparse)(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics);
   // dlogits [rows, n] = (softmax - one_hot(label)) * dloss [rows]
-  void (*sparse_gradient)(const T* logits, IndexView labels, const T* lse, const T* dloss, std::int64_t rows,
+  void (*sparse_gradient)(const T* logits, IndexView labels, const T* statistics, const T* dloss, std::int64_t rows,
                           std::int64_t n, T* dlogits);
-  // labels [rows, n] -> loss [rows] = sum(labels * (lse - logits))
-  void (*dense)(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* lse);
+  // labels [rows, n] -> loss [rows] = sum(labels * (log(sum(exp(logits))) - logits))
+  void (*dense)(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics);
   // dlogits [rows, n] = (softmax - labels) * dloss, as TensorFlow: each row of labels is taken to sum to 1
-  void (*dense_gradient)(const T* logits, const T* labels, const T* lse, const T* dloss, std::int64_t rows,
+  void (*dense_gradient)(const T* logits, const T* labels, const T* statistics, const T* dloss, std::int64_t rows,
                          std::int64_t n, T* dlogits);
-  // dlabels [rows, n] = (lse - logits) * dloss
-  void (*dense_labels_gradient)(const T* logits, const T* lse, const T* dloss, std::int64_t rows, std::int64_t n,
-                                T* dlabels);
 };
 
 // The kernels for this processor.
