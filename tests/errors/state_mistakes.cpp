@@ -40,7 +40,7 @@ TEST(variables, a_refused_assignment_changes_neither_value_nor_version) {
 }
 
 // clang-format off
-// The name says which allocation fails: sizes are far beyond any address space, so that no machine grants them.
+// Far beyond any address space, so that no machine grants them.
 const std::vector<Mistake> absurd_sizes{
     {"zeros_that_no_machine_can_hold",
      [] { tw::zeros({1LL << 55}); },
@@ -87,8 +87,8 @@ TEST(memory, a_step_beyond_the_limit_changes_nothing_and_a_smaller_one_succeeds)
   tw::config::memory_limit("cpu", 0);
   EXPECT_EQ(w.version(), 1u);
   EXPECT_NE(w.value().to_vector<float>(), values);
-  for (const char* words : {"out of memory on cpu:0", "requested 4.00 MiB", "limit", "hidden/kernel 256.00 KiB",
-                            "smaller batch", "memory_limit"})
+  for (const char* words :
+       {"out of memory on cpu:0", "requested ", "limit ", "hidden/kernel 256.00 KiB", "smaller batch", "memory_limit"})
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << words << ": " << error.what();
 }
 

@@ -111,7 +111,7 @@ const std::vector<Mistake> control_flow{
        tw::while_loop([](const auto& v) { return tw::reduce_sum(v[0]) < 3.f; }, body, {tw::zeros({2})});
      },
      invalid_argument, "while_loop",
-     {"expected loop variable 0 to stay f32 [2]", "got f32 [4]", "keeps its dtype and shape"}},
+     {"loop variable 0 changed: expected f32 [2]", "got f32 [4]", "keeps its dtype and shape"}},
     {"scan_over_sequences_of_different_lengths",
      [] {
        const auto keep = [](const auto& carry, const auto&) { return carry; };

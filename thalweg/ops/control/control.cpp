@@ -13,7 +13,7 @@ void check_same(const char* op, const std::vector<Tensor>& before, const std::ve
                 "expected {} values from the body, got {}", before.size(), after.size());
   for (std::size_t i = 0; i < before.size(); ++i)
     TW_CHECK_USER(after[i].spec() == before[i].spec(), op, "a loop variable keeps its dtype and shape",
-                  "expected loop variable {} to stay {} {}, got {} {}", i, before[i].dtype(), before[i].shape(),
+                  "loop variable {} changed: expected {} {}, got {} {}", i, before[i].dtype(), before[i].shape(),
                   after[i].dtype(), after[i].shape());
 }
 
