@@ -66,7 +66,8 @@ std::string list_shares(const std::vector<MemoryInfo::Share>& list, std::size_t 
           list_shares(shares(), 5), list_shares(live_variables(), 5));
 }
 
-void count_in(std::int64_t bytes, Owner by) {
+// Returns the bytes in use with these.
+std::int64_t count_in(std::int64_t bytes, Owner by) {
   auto& count = counters();
   const auto limit = count.limit.load(std::memory_order_relaxed);
   const auto now = count.in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -75,11 +76,13 @@ void count_in(std::int64_t bytes, Owner by) {
     out_of_memory(bytes, by, true);
   }
   count.by_owner[by].fetch_add(bytes, std::memory_order_relaxed);
+  return now;
 }
 
-void count_success() {
+// Only what the system granted counts in the peak.
+void count_granted(std::int64_t in_use) {
   auto& count = counters();
-  raise_peak(count, count.in_use.load(std::memory_order_relaxed));
+  raise_peak(count, in_use);
   count.allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -105,7 +108,7 @@ Owner owner(const char* name) {
 
 Ref<Buffer> Buffer::allocate(std::int64_t bytes, memory::Owner owner) {
   const std::int64_t size = std::max<std::int64_t>(memory::rounded(bytes), memory::alignment);
-  memory::count_in(size, owner);
+  const std::int64_t in_use = memory::count_in(size, owner);
   void* data = memory::take_block(size);
   if (!data) [[unlikely]] {
     memory::drop_cached();
@@ -115,7 +118,7 @@ Ref<Buffer> Buffer::allocate(std::int64_t bytes, memory::Owner owner) {
       memory::out_of_memory(size, owner, false);
     }
   }
-  memory::count_success();
+  memory::count_granted(in_use);
   return Ref<Buffer>(new Buffer(data, size, owner, nullptr));
 }
 
