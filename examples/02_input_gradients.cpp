@@ -19,7 +19,8 @@ int main() {
   const tw::Tensor saliency = tape.gradient(y, x);
   std::cout << "d sum(y) / dx       " << saliency << "\n";
 
-  // 2. The full Jacobian, [4, 2, 4, 3]: output of one example by input of any other. Mostly zeros, since the examples do
+  // 2. The full Jacobian, [4, 2, 4, 3]: output of one example by input of any other. Mostly zeros, since the examples
+  // do
   //    not touch each other.
   const tw::Tensor full = tape.jacobian(y, x);
   std::cout << "full Jacobian       " << full.shape() << ", " << full.bytes() << " bytes\n";

@@ -50,12 +50,13 @@ Run chain(const tw::Tensor& x, bool recompute) {
 int main() {
   const tw::Tensor large = tw::full({}, 100.f);
   const float broken = tw::grad(plain)(large).item<float>(), good = tw::grad(with_rule)(large).item<float>();
-  std::printf("gradient of log(1 + e^x) at 100: plain %f, with its own rule %f\n", static_cast<double>(broken), static_cast<double>(good));
+  std::printf("gradient of log(1 + e^x) at 100: plain %f, with its own rule %f\n", static_cast<double>(broken),
+              static_cast<double>(good));
 
   const tw::Tensor x = tw::tensor({0.2f, 1.7f, -3.4f});
   const auto through = tw::grad([](const tw::Tensor& t) { return tw::square(quantize(t)); })(x).to_vector<float>();
-  std::printf("straight through round: gradients %g %g %g\n", static_cast<double>(through[0]), static_cast<double>(through[1]),
-              static_cast<double>(through[2]));
+  std::printf("straight through round: gradients %g %g %g\n", static_cast<double>(through[0]),
+              static_cast<double>(through[1]), static_cast<double>(through[2]));
 
   // recompute keeps a block's input only and runs the block again when its gradient is due: same bits, less memory.
   const tw::Tensor wide = tw::linspace(-2, 2, 100'000);
@@ -63,5 +64,8 @@ int main() {
   std::printf("8 blocks kept for the backward pass: stored %lld bytes, recomputed %lld bytes\n",
               static_cast<long long>(stored.kept), static_cast<long long>(recomputed.kept));
   const bool same = stored.gradient.to_vector<float>() == recomputed.gradient.to_vector<float>();
-  return std::isnan(broken) && good == 1.f && through == std::vector<float>{0, 4, -6} && same && recomputed.kept * 3 < stored.kept ? 0 : 1;
+  return std::isnan(broken) && good == 1.f && through == std::vector<float>{0, 4, -6} && same &&
+                 recomputed.kept * 3 < stored.kept
+             ? 0
+             : 1;
 }

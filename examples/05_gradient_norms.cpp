@@ -1,5 +1,5 @@
-// How large are my layers' gradients? The right way looks at the gradients that the step computes anyway; the wrong way,
-// often seen in live services, runs a second backward pass to look. Both are measured.
+// How large are my layers' gradients? The right way looks at the gradients that the step computes anyway; the wrong
+// way, often seen in live services, runs a second backward pass to look. Both are measured.
 #include <thalweg/thalweg.h>
 
 #include <chrono>
@@ -14,7 +14,8 @@ struct Model {
   std::vector<tw::Variable> kernels;
   Model() {
     for (int i = 0; i < kLayers; ++i)
-      kernels.emplace_back(tw::random::normal({kWidth, kWidth}) * 0.08f, tw::VariableOptions{.name = "layer" + std::to_string(i)});
+      kernels.emplace_back(tw::random::normal({kWidth, kWidth}) * 0.08f,
+                           tw::VariableOptions{.name = "layer" + std::to_string(i)});
   }
   tw::Tensor operator()(tw::Tensor x) const {
     for (const auto& kernel : kernels) x = tw::relu(tw::matmul(x, kernel));
@@ -63,7 +64,8 @@ int main() {
 
   std::printf("layer    gradient norm\n");
   const auto shown = norms_of(gradients_of(model, x));
-  for (std::size_t i = 0; i < shown.size(); ++i) std::printf("%s   %.6f\n", model.kernels[i].name().c_str(), static_cast<double>(shown[i]));
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    std::printf("%s   %.6f\n", model.kernels[i].name().c_str(), static_cast<double>(shown[i]));
 
   const auto plain = cost([&] { update(model, gradients_of(model, x)); });
   const auto right = cost([&] {

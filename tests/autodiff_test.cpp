@@ -57,7 +57,11 @@ TEST(custom_gradient, an_identity_is_told_apart_from_its_input) {
   const Tensor x = tensor({2.0});
   GradientTape tape;
   tape.watch(x);
-  const Tensor y = custom_gradient([](const List& in) { return std::pair{in[0], [](const Tensor& dy) { return List{dy * 10}; }}; }, {x});
+  const Tensor y = custom_gradient(
+      [](const List& in) {
+        return std::pair{in[0], [](const Tensor& dy) { return List{dy * 10}; }};
+      },
+      {x});
   EXPECT_TRUE(near(tape.gradient(y * x, x), tensor({22.0}), 0));  // 10 x + x
 }
 
@@ -66,7 +70,10 @@ TEST(custom_gradient, several_outputs_and_missing_seeds) {
   GradientTape tape;
   tape.watch(x);
   const List y = custom_gradient(
-      [](const List& in) { return std::pair{List{in[0] * 2, in[0] * 3}, [](const List& dy) { return List{dy[0] * 2 + dy[1] * 3}; }}; }, {x});
+      [](const List& in) {
+        return std::pair{List{in[0] * 2, in[0] * 3}, [](const List& dy) { return List{dy[0] * 2 + dy[1] * 3}; }};
+      },
+      {x});
   EXPECT_TRUE(near(tape.gradient(y[1], x), tensor({3.0}), 0));
 }
 
@@ -78,7 +85,9 @@ TEST(custom_gradient, variables_get_theirs) {
   const Tensor y = custom_gradient(
       [&](const List& in) {
         const Tensor value = w;
-        return std::pair{in[0] * value, [value, in](const Tensor& dy) { return std::pair{List{dy * value}, List{dy * in[0]}}; }};
+        return std::pair{in[0] * value, [value, in](const Tensor& dy) {
+                           return std::pair{List{dy * value}, List{dy * in[0]}};
+                         }};
       },
       {x}, {w});
   const auto g = tape.gradient(y, std::vector{w});
@@ -88,11 +97,21 @@ TEST(custom_gradient, variables_get_theirs) {
 TEST(custom_gradient, undeclared_variables_and_wrong_counts_are_refused) {
   const Variable w(tensor({2.0}), {.name = "gain"});
   const Tensor x = tensor({5.0});
-  const auto reads = [&] { custom_gradient([&](const List& in) { return std::pair{in[0] * w, [](const Tensor& dy) { return List{dy}; }}; }, {x}); };
+  const auto reads = [&] {
+    custom_gradient(
+        [&](const List& in) {
+          return std::pair{in[0] * w, [](const Tensor& dy) { return List{dy}; }};
+        },
+        {x});
+  };
   EXPECT_NE(std::string(error_of(reads).what()).find("gain"), std::string::npos);
   GradientTape tape;
   tape.watch(x);
-  const Tensor y = custom_gradient([](const List& in) { return std::pair{in[0] * 2, [](const Tensor&) { return List{}; }}; }, {x});
+  const Tensor y = custom_gradient(
+      [](const List& in) {
+        return std::pair{in[0] * 2, [](const Tensor&) { return List{}; }};
+      },
+      {x});
   EXPECT_EQ(error_of([&] { tape.gradient(y, x); }).code(), ErrorCode::invalid_argument);
 }
 
@@ -158,7 +177,11 @@ TEST(check_gradients, accepts_right_rules_and_names_the_worst_entry_of_wrong_one
   const Tensor x = tensor({0.3, 0.7});
   check_gradients([](const List& in) { return tanh(in[0]) * exp(in[0]); }, {x}, {.order = 2});
   const auto wrong = [](const List& in) {
-    return custom_gradient([](const List& p) { return std::pair{sin(p[0]), [](const Tensor& dy) { return List{dy * 1.01}; }}; }, {in[0]});
+    return custom_gradient(
+        [](const List& p) {
+          return std::pair{sin(p[0]), [](const Tensor& dy) { return List{dy * 1.01}; }};
+        },
+        {in[0]});
   };
   const Error error = error_of([&] { check_gradients(wrong, {x}); });
   EXPECT_EQ(error.code(), ErrorCode::failed_precondition);

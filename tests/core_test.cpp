@@ -28,24 +28,28 @@ Error error_of(const std::function<void()>& f) {
   return Error(ErrorCode::internal, "", "", "");
 }
 
-bool says(const Error& error, const std::string& words) { return std::string(error.what()).find(words) != std::string::npos; }
+bool says(const Error& error, const std::string& words) {
+  return std::string(error.what()).find(words) != std::string::npos;
+}
 
 TEST(dtype, every_half_survives_the_way_through_float) {
   for (unsigned bits = 0; bits < 65536; ++bits) {
     Half half;
     half.bits = static_cast<std::uint16_t>(bits);
     const float value = half;
-    if (std::isnan(value)) EXPECT_TRUE(std::isnan(static_cast<float>(Half(value))));
-    else EXPECT_EQ(Half(value).bits, half.bits) << bits;
+    if (std::isnan(value))
+      EXPECT_TRUE(std::isnan(static_cast<float>(Half(value))));
+    else
+      EXPECT_EQ(Half(value).bits, half.bits) << bits;
   }
 }
 
 TEST(dtype, narrow_floats_round_to_nearest_even) {
-  EXPECT_EQ(Half(65519.0f).bits, 0x7bff);   // the largest half
-  EXPECT_EQ(Half(65520.0f).bits, 0x7c00);   // halfway to the next: infinity
-  EXPECT_EQ(Half(0x1p-25f).bits, 0);        // half of the smallest: even is zero
+  EXPECT_EQ(Half(65519.0f).bits, 0x7bff);  // the largest half
+  EXPECT_EQ(Half(65520.0f).bits, 0x7c00);  // halfway to the next: infinity
+  EXPECT_EQ(Half(0x1p-25f).bits, 0);       // half of the smallest: even is zero
   EXPECT_EQ(Half(0x1.8p-25f).bits, 1);
-  EXPECT_EQ(Half(1.0f + 0x1p-11f).bits, 0x3c00);       // ties to even
+  EXPECT_EQ(Half(1.0f + 0x1p-11f).bits, 0x3c00);  // ties to even
   EXPECT_EQ(Half(1.0f + 3 * 0x1p-11f).bits, 0x3c02);
   EXPECT_EQ(BFloat16(1.0f + 0x1p-8f).bits, 0x3f80);
   EXPECT_EQ(BFloat16(1.0f + 3 * 0x1p-8f).bits, 0x3f82);
@@ -106,7 +110,8 @@ TEST(memory, the_limit_names_request_use_and_owners_and_a_smaller_step_succeeds)
   const Tensor activations = exp(zeros({512, 1024}));  // 2 MiB stay, 2 MiB come and go
   const Error error = error_of([&] { exp(zeros({1024, 1024})); });
   EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
-  for (const char* words : {"requested 4.00 MiB", "in use", "limit", "exp 2.00 MiB", "decoder/kernel 4.00 MiB", "hint:"})
+  for (const char* words :
+       {"requested 4.00 MiB", "in use", "limit", "exp 2.00 MiB", "decoder/kernel 4.00 MiB", "hint:"})
     EXPECT_TRUE(says(error, words)) << error.what();
   EXPECT_EQ(config::memory_info().in_use, before + MiB(2));
   EXPECT_EQ(exp(zeros({256, 1024})).size(), 256 * 1024);

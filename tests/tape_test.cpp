@@ -91,9 +91,9 @@ TEST(tape, persistent_tape_answers_again) {
   GradientTape tape({.persistent = true});
   tape.watch(std::vector{x, y});
   const Tensor z = x * x * y, u = sin(z) + y;
-  EXPECT_TRUE(near(tape.gradient(z, x), tensor({0.25}), 1e-14));                                 // 2 x y
-  EXPECT_TRUE(near(tape.gradient(u, x), tensor({std::cos(0.0625) * 0.25}), 1e-14));              // cos(z) 2 x y
-  EXPECT_TRUE(near(tape.gradient(u, z), tensor({std::cos(0.0625)}), 1e-14));                     // of an intermediate
+  EXPECT_TRUE(near(tape.gradient(z, x), tensor({0.25}), 1e-14));                     // 2 x y
+  EXPECT_TRUE(near(tape.gradient(u, x), tensor({std::cos(0.0625) * 0.25}), 1e-14));  // cos(z) 2 x y
+  EXPECT_TRUE(near(tape.gradient(u, z), tensor({std::cos(0.0625)}), 1e-14));         // of an intermediate
   EXPECT_TRUE(near(tape.gradient(u, y), tensor({std::cos(0.0625) * 0.25 + 1}), 1e-14));
 }
 
@@ -218,7 +218,8 @@ TEST(tape, gather_of_a_variable_has_a_row_sparse_gradient) {
   // With a dense use of the same table both parts add.
   GradientTape both;
   const Tensor mixed = reduce_sum(embedding_lookup(table, ids)) + reduce_sum(table);
-  EXPECT_TRUE(near(both.gradient(mixed, table), Tensor::from(std::vector<double>{1, 1, 2, 2, 1, 1, 3, 3, 1, 1}, {5, 2}), 0));
+  EXPECT_TRUE(
+      near(both.gradient(mixed, table), Tensor::from(std::vector<double>{1, 1, 2, 2, 1, 1, 3, 3, 1, 1}, {5, 2}), 0));
 }
 
 TEST(tape, jacobians) {
@@ -229,7 +230,8 @@ TEST(tape, jacobians) {
   const Tensor full = tape.jacobian(y, x), batched = tape.batch_jacobian(y, x);
   EXPECT_EQ(full.shape(), (Shape{2, 2, 2, 3}));
   EXPECT_EQ(batched.shape(), (Shape{2, 2, 3}));
-  const auto values = y.to_vector<double>(), j = full.to_vector<double>(), b = batched.to_vector<double>(), weights = w.to_vector<double>();
+  const auto values = y.to_vector<double>(), j = full.to_vector<double>(), b = batched.to_vector<double>(),
+             weights = w.to_vector<double>();
   for (std::size_t row = 0; row < 2; ++row)
     for (std::size_t out = 0; out < 2; ++out)
       for (std::size_t in = 0; in < 3; ++in) {  // (1 - y^2) w

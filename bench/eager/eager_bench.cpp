@@ -25,7 +25,9 @@ double recorded_op_seconds(const Tensor& x, const Tensor& y) {
   const double with_tape = bench::best_seconds([&] {
     GradientTape tape;
     tape.watch(x);
-    for (int i = 0; i < ops; ++i) { const Tensor z = x * y; }
+    for (int i = 0; i < ops; ++i) {
+      const Tensor z = x * y;
+    }
   });
   const double tape_alone = bench::best_seconds([&] {
     GradientTape tape;
@@ -36,7 +38,8 @@ double recorded_op_seconds(const Tensor& x, const Tensor& y) {
 
 struct Adam {
   Variable w, m, v;
-  explicit Adam(const Tensor& initial) : w(initial), m(zeros_like(initial), {.trainable = false}), v(zeros_like(initial), {.trainable = false}) {}
+  explicit Adam(const Tensor& initial)
+      : w(initial), m(zeros_like(initial), {.trainable = false}), v(zeros_like(initial), {.trainable = false}) {}
   void step(const Tensor& g, float rate) {
     m.assign_add((g - m) * 0.1f);
     v.assign_add((square(g) - v) * 0.001f);
@@ -51,8 +54,12 @@ struct Net {
   static Tensor reshape_like(std::int64_t rows, std::int64_t columns) {
     return matmul(linspace_column(rows), ones({1, columns})) + matmul(ones({rows, 1}), linspace_row(columns));
   }
-  static Tensor linspace_column(std::int64_t n) { return Tensor::from(arange(0.f, static_cast<float>(n)).to_vector<float>(), {n, 1}); }
-  static Tensor linspace_row(std::int64_t n) { return Tensor::from(arange(0.f, static_cast<float>(n)).to_vector<float>(), {1, n}); }
+  static Tensor linspace_column(std::int64_t n) {
+    return Tensor::from(arange(0.f, static_cast<float>(n)).to_vector<float>(), {n, 1});
+  }
+  static Tensor linspace_row(std::int64_t n) {
+    return Tensor::from(arange(0.f, static_cast<float>(n)).to_vector<float>(), {1, n});
+  }
 
   float step(const Tensor& x, const Tensor& y) {
     GradientTape tape;
@@ -72,7 +79,8 @@ struct Net {
 int main() {
   const Tensor x = ones({8}), y = full({8}, 2.f);
   require((x * y).to_vector<float>() == std::vector<float>(8, 2.f), "x * y");
-  std::printf("eager multiply of 8 floats            %7.3f us (limit 0.5)\n", 1e6 * bench::best_seconds([&] { const Tensor z = x * y; }));
+  std::printf("eager multiply of 8 floats            %7.3f us (limit 0.5)\n",
+              1e6 * bench::best_seconds([&] { const Tensor z = x * y; }));
   std::printf("the same, recorded                    %7.3f us (limit 1.0)\n", 1e6 * recorded_op_seconds(x, y));
 
   Net net;
@@ -81,5 +89,6 @@ int main() {
   const float first = net.step(inputs, targets);
   for (int i = 0; i < 200; ++i) net.step(inputs, targets);
   require(net.step(inputs, targets) < 0.2f * first, "the 5-10-1 net learns");
-  std::printf("eager step of 5-10-1, batch 1000      %7.1f us\n", 1e6 * bench::best_seconds([&] { net.step(inputs, targets); }));
+  std::printf("eager step of 5-10-1, batch 1000      %7.1f us\n",
+              1e6 * bench::best_seconds([&] { net.step(inputs, targets); }));
 }

@@ -19,7 +19,8 @@ double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576; }
 
 // 24 layers of product + bias + gelu: the peak of the backward pass is what the rules keep, plus one layer.
 void chain() {
-  constexpr std::int64_t rows = 512, width = 512, layers = 24, activation = rows * width * 4, weight = width * width * 4;
+  constexpr std::int64_t rows = 512, width = 512, layers = 24, activation = rows * width * 4,
+                         weight = width * width * 4;
   std::vector<Variable> weights;
   for (int i = 0; i < layers; ++i) weights.emplace_back(random::normal({width, width}) * 0.05f);
   Tensor h = random::normal({rows, width});
@@ -36,8 +37,8 @@ void chain() {
   const auto made = kept - layers * weight - activation;
   const auto results = layers * weight;
   const auto one_layer = 3 * activation + weight;  // gradients in and out, and one dW in flight
-  std::printf("24-layer chain: rules keep %.1f MiB of activations, gradients %.1f MiB, peak %.1f MiB (limit %.1f)\n", mib(made),
-              mib(results), mib(peak), mib(made + one_layer + results));
+  std::printf("24-layer chain: rules keep %.1f MiB of activations, gradients %.1f MiB, peak %.1f MiB (limit %.1f)\n",
+              mib(made), mib(results), mib(peak), mib(made + one_layer + results));
   require(peak <= made + one_layer + results, "the chain's peak");
 }
 
@@ -48,7 +49,8 @@ struct Attention {
 
 Attention attention_step(std::int64_t time) {
   const Shape shape{1, 8, time, 64};
-  const Tensor q = random::normal(shape), k = random::normal(shape), v = random::normal(shape), seed = random::normal(shape);
+  const Tensor q = random::normal(shape), k = random::normal(shape), v = random::normal(shape),
+               seed = random::normal(shape);
   const auto step = [&] {
     GradientTape tape;
     tape.watch(std::vector{q, k, v});
@@ -67,9 +69,11 @@ void attention_growth() {
   std::printf("attention, 8 heads of 64, causal, forward + backward\n");
   for (std::int64_t time = 512; time <= 16384; time *= 2) {
     const Attention now = attention_step(time);
-    std::printf("  T %5lld  %9.2f ms  extra %7.2f MiB", static_cast<long long>(time), 1e3 * now.seconds, mib(now.extra));
+    std::printf("  T %5lld  %9.2f ms  extra %7.2f MiB", static_cast<long long>(time), 1e3 * now.seconds,
+                mib(now.extra));
     if (before.seconds > 0) {
-      const double memory = static_cast<double>(now.extra) / static_cast<double>(before.extra), seconds = now.seconds / before.seconds;
+      const double memory = static_cast<double>(now.extra) / static_cast<double>(before.extra),
+                   seconds = now.seconds / before.seconds;
       std::printf("  x%.2f time (limit 4.2), x%.2f memory (limit 2.1)", seconds, memory);
       require(memory <= 2.1, "attention's memory per doubling");
     }

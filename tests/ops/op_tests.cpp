@@ -81,7 +81,8 @@ std::vector<Tensor> outputs_and_gradients(const Sample& sample, const std::vecto
   GradientTape tape;
   std::vector<Tensor> sources, targets;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (is_float(inputs[i].dtype()) && sample.inputs[i].differentiable) tape.watch(inputs[i]), sources.push_back(inputs[i]);
+    if (is_float(inputs[i].dtype()) && sample.inputs[i].differentiable)
+      tape.watch(inputs[i]), sources.push_back(inputs[i]);
   std::vector<Tensor> results = sample.call(inputs);
   if (sample.gradient_order == 0) return results;
   for (const auto& output : results)
@@ -151,7 +152,8 @@ class MistakeTest : public ::testing::Test {
       } catch (const Error& error) {
         EXPECT_EQ(to_string(error.code()), std::string(to_string(mistake->code)));
         for (const auto& word : mistake->words)
-          EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << "no \"" << word << "\" in: " << error.what();
+          EXPECT_NE(std::string(error.what()).find(word), std::string::npos)
+              << "no \"" << word << "\" in: " << error.what();
         EXPECT_NE(std::string(error.what()).find("hint: "), std::string::npos) << error.what();
       }
       EXPECT_EQ(config::memory_info().in_use, before) << "a failed call leaves nothing behind";
@@ -172,8 +174,9 @@ void register_tests() {
       {"Values", values}, {"Dtypes", dtypes}, {"Gradients", gradients}, {"Threads", threads}, {"Nonfinite", nonfinite}};
   for (const auto& [suite, check] : checks)
     for (const auto& entry : by_op)
-      ::testing::RegisterTest(suite, entry.first.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                              [check = check, samples = entry.second]() -> ::testing::Test* { return new SampleTest(check, samples); });
+      ::testing::RegisterTest(
+          suite, entry.first.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+          [check = check, samples = entry.second]() -> ::testing::Test* { return new SampleTest(check, samples); });
   std::map<std::string, std::vector<const Mistake*>> mistakes;
   for (const auto& mistake : registered().mistakes) mistakes[mistake.op].push_back(&mistake);
   for (const auto& entry : mistakes)
@@ -190,7 +193,8 @@ TEST(registry, every_op_has_samples_and_a_gradient_or_says_that_it_has_none) {
     EXPECT_TRUE(sampled.count(op->name)) << op->name << " has no samples";
     EXPECT_NE(op->kind, GradientKind::missing) << op->name << " has neither a gradient rule nor a reference";
   }
-  for (const auto& name : sampled) EXPECT_NE(find_op(name), nullptr) << "samples for \"" << name << "\", which is no op";
+  for (const auto& name : sampled)
+    EXPECT_NE(find_op(name), nullptr) << "samples for \"" << name << "\", which is no op";
 }
 
 }  // namespace
@@ -200,9 +204,12 @@ namespace {
 
 // --simd=baseline | avx2: as on a processor that has nothing better. Without it the best there is.
 void restrict_targets(const std::string& simd) {
-  if (simd == "baseline") hwy::DisableTargets(HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL);
-  else if (simd == "avx2") hwy::DisableTargets(HWY_AVX3 | HWY_AVX3_DL);
-  else std::exit(2);
+  if (simd == "baseline")
+    hwy::DisableTargets(HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL);
+  else if (simd == "avx2")
+    hwy::DisableTargets(HWY_AVX3 | HWY_AVX3_DL);
+  else
+    std::exit(2);
 }
 
 }  // namespace

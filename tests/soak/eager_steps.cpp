@@ -37,11 +37,12 @@ int run(long steps) {
   std::int64_t settled = 0;
   const long settled_after = std::min(1000L, steps / 2);
   for (long i = 0; i < steps; ++i) {
-    const auto batch = static_cast<std::int64_t>(tw::random::uniform({}, {.low = 1, .high = 513, .dtype = tw::i64}).item<std::int64_t>());
+    const auto batch = static_cast<std::int64_t>(
+        tw::random::uniform({}, {.low = 1, .high = 513, .dtype = tw::i64}).item<std::int64_t>());
     net.step(tw::random::normal({batch, 32}), tw::random::uniform({batch}, {.low = 0, .high = 10, .dtype = tw::i32}));
     if (tw::config::memory_info().in_use != in_use) {
-      std::printf("step %ld: %lld bytes in use, expected %lld\n", i, static_cast<long long>(tw::config::memory_info().in_use),
-                  static_cast<long long>(in_use));
+      std::printf("step %ld: %lld bytes in use, expected %lld\n", i,
+                  static_cast<long long>(tw::config::memory_info().in_use), static_cast<long long>(in_use));
       return 1;
     }
     if (i + 1 == settled_after) settled = resident_bytes();

@@ -15,7 +15,8 @@ using Values = std::vector<std::vector<double>>;
 // L(x) = sum over float outputs of sum(seed * output), as plain numbers.
 class Probe {
  public:
-  Probe(const Sample& sample, unsigned seed) : sample_(sample), inputs_(draw(sample.inputs, seed)), random_(seed + 100) {
+  Probe(const Sample& sample, unsigned seed)
+      : sample_(sample), inputs_(draw(sample.inputs, seed)), random_(seed + 100) {
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       if (is_float(inputs_[i].dtype()) && sample.inputs[i].differentiable) wanted_.push_back(i);
     for (const auto& output : sample.call(inputs_))
@@ -60,7 +61,8 @@ class Probe {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (seeds_[i].defined()) targets.push_back(outputs[i]), seeds.push_back(seeds_[i]);
     std::vector<Tensor> result;
-    for (const auto& gradient : tape.gradient(targets, sources, {.output_gradients = seeds})) result.push_back(gradient.dense());
+    for (const auto& gradient : tape.gradient(targets, sources, {.output_gradients = seeds}))
+      result.push_back(gradient.dense());
     return result;
   }
 
@@ -99,8 +101,8 @@ double derivative(const std::function<double(double)>& f, double h) {
 ::testing::AssertionResult compare(const char* what, double by_tape, double by_difference, double tolerance) {
   const double scale = std::max({1.0, std::abs(by_tape), std::abs(by_difference)});
   if (std::abs(by_tape - by_difference) <= tolerance * scale) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << what << ": tape " << by_tape << ", differences " << by_difference << ", off by "
-                                       << std::abs(by_tape - by_difference) / scale << " relative";
+  return ::testing::AssertionFailure() << what << ": tape " << by_tape << ", differences " << by_difference
+                                       << ", off by " << std::abs(by_tape - by_difference) / scale << " relative";
 }
 
 }  // namespace
@@ -109,11 +111,13 @@ double derivative(const std::function<double(double)>& f, double h) {
   Probe probe(sample, seed);
   const auto gradient = probe.gradient(probe.inputs());
   for (std::size_t k = 0; k < gradient.size(); ++k)
-    if (!gradient[k].defined()) return ::testing::AssertionFailure() << "input " << probe.wanted()[k] << " has no gradient";
+    if (!gradient[k].defined())
+      return ::testing::AssertionFailure() << "input " << probe.wanted()[k] << " has no gradient";
   for (int trial = 0; trial < 2; ++trial) {
     const auto v = probe.direction();
     const double numeric = derivative([&](double t) { return probe.loss(probe.moved(v, t)); }, 2e-4);
-    if (auto result = compare("first order", Probe::dot(gradient, v), numeric, 1e-6 * sample.tolerance); !result) return result;
+    if (auto result = compare("first order", Probe::dot(gradient, v), numeric, 1e-6 * sample.tolerance); !result)
+      return result;
   }
   return ::testing::AssertionSuccess();
 }

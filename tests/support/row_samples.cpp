@@ -12,10 +12,10 @@ namespace {
 
 namespace on_double {
 
+using special::digamma, special::floormod, special::polygamma;
 using std::abs, std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atan2, std::atanh, std::ceil, std::cos,
     std::cosh, std::erf, std::erfc, std::exp, std::expm1, std::floor, std::lgamma, std::log, std::log1p, std::pow,
     std::sin, std::sinh, std::sqrt, std::tan, std::tanh;
-using special::digamma, special::floormod, special::polygamma;
 
 double round(double x) { return std::nearbyint(x); }
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
@@ -46,12 +46,19 @@ double where(double c, double x, double z) { return c != 0 ? x : z; }
 
 double call(Row row, double x, [[maybe_unused]] double z, [[maybe_unused]] double a) {
   switch (row) {
-#define TW_PRIMITIVE1(name, dx, kind, domain) case Row::name: return name(x);
-#define TW_PRIMITIVE2(name, dx, dz, kind, domain) case Row::name: return name(x, z);
-#define TW_PRIMITIVE3(name, dx, dz, da, kind, domain) case Row::name: return name(x, z, a);
-#define TW_UNARY(name, y, dx, kind, domain) case Row::name: return name(x);
-#define TW_BINARY(name, y, dx, dz, kind, domain) case Row::name: return name(x, z);
-#define TW_TERNARY(name, y, dx, dz, da, kind, domain) case Row::name: return name(x, z, a);
+#define TW_PRIMITIVE1(name, dx, kind, domain)               \
+  case Row::name: return name(x);                           \
+      #define TW_PRIMITIVE2(name, dx, dz, kind, domain)     \
+  case Row::name: return name(x, z);                        \
+      #define TW_PRIMITIVE3(name, dx, dz, da, kind, domain) \
+  case Row::name: return name(x, z, a);                     \
+      #define TW_UNARY(name, y, dx, kind, domain)           \
+  case Row::name: return name(x);                           \
+      #define TW_BINARY(name, y, dx, dz, kind, domain)      \
+  case Row::name: return name(x, z);                        \
+      #define TW_TERNARY(name, y, dx, dz, da, kind, domain) \
+  case Row::name:                                           \
+    return name(x, z, a);
 #include "thalweg/ops/elementwise.def"
 #include "thalweg/ops/undef_rows.h"
     case Row::count: break;
@@ -99,15 +106,22 @@ std::vector<Tensor> oracle(Row row, const std::vector<Tensor>& in) {
 }
 
 Sample sample(const RowInfo& row, const std::string& label, std::vector<Shape> shapes) {
-  Sample sample{.op = row.name, .label = label, .inputs = {},
-                .call = [&row](const std::vector<Tensor>& in) { return std::vector{call_row(row.row, {in.data(), in.size()})}; },
+  Sample sample{.op = row.name,
+                .label = label,
+                .inputs = {},
+                .call =
+                    [&row](const std::vector<Tensor>& in) {
+                      return std::vector{call_row(row.row, {in.data(), in.size()})};
+                    },
                 .oracle = [&row](const std::vector<Tensor>& in) { return oracle(row.row, in); }};
   for (int i = 0; i < row.arity; ++i) {
     sample.inputs.push_back({.shape = shapes[static_cast<std::size_t>(i)], .domain = domain_of(row, i)});
-    if ((row.row == Row::clip || row.row == Row::polygamma) && i != (row.row == Row::clip ? 0 : 1)) sample.inputs.back().differentiable = false;
+    if ((row.row == Row::clip || row.row == Row::polygamma) && i != (row.row == Row::clip ? 0 : 1))
+      sample.inputs.back().differentiable = false;
     if (row.row == Row::leaky_relu && i == 1) sample.inputs.back().differentiable = false;
   }
-  if (row.kind != RowKind::real && row.kind != RowKind::numeric && row.kind != RowKind::select) sample.gradient_order = 0;
+  if (row.kind != RowKind::real && row.kind != RowKind::numeric && row.kind != RowKind::select)
+    sample.gradient_order = 0;
   if (row_op(row.row).kind == GradientKind::none) sample.gradient_order = 0;
   return sample;
 }
@@ -118,7 +132,9 @@ TW_SAMPLES {
   Samples samples;
   for (int i = 0; i < row_count; ++i) {
     const RowInfo& row = row_info(static_cast<Row>(i));
-    const auto add = [&](const char* label, const std::vector<Shape>& shapes) { samples.samples.push_back(sample(row, label, shapes)); };
+    const auto add = [&](const char* label, const std::vector<Shape>& shapes) {
+      samples.samples.push_back(sample(row, label, shapes));
+    };
     add("odd size", {{3, 7}, {3, 7}, {3, 7}});
     add("scalar", {{}, {}, {}});
     add("empty", {{2, 0}, {2, 0}, {2, 0}});

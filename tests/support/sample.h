@@ -12,14 +12,15 @@
 
 namespace thalweg::testing {
 
-// Where values are drawn. shifted: never equal to a value of the others, and not near zero. Values are multiples of 1/64 (integers: whole), so that every dtype holds them exactly.
+// Where values are drawn. shifted: never equal to a value of the others, and not near zero. Values are multiples of
+// 1/64 (integers: whole), so that every dtype holds them exactly.
 enum class Domain { real, positive, nonzero, unit, above_one, apart, shifted, integers, order, index, boolean };
 
 struct Input {
   Shape shape;
   Domain domain = Domain::real;
-  std::int64_t limit = 0;    // index: values in [0, limit)
-  DType index_dtype = i64;   // dtype of Domain::index
+  std::int64_t limit = 0;      // index: values in [0, limit)
+  DType index_dtype = i64;     // dtype of Domain::index
   bool differentiable = true;  // float inputs: whether a gradient is expected
 };
 
@@ -30,13 +31,13 @@ struct Sample {
   std::string label;  // what is special about it
   std::vector<Input> inputs;
   Call call;
-  Call oracle = {};                               // in f64, on the same inputs; empty: the record's reference
+  Call oracle = {};                                   // in f64, on the same inputs; empty: the record's reference
   std::vector<DType> dtypes = {f32, f64, f16, bf16};  // of the float inputs; each is tried
-  int gradient_order = 2;                         // 0: values only (not differentiable there)
-  bool exact = false;                             // inputs are small whole numbers and every dtype must agree exactly
-  double tolerance = 1;                           // multiplies the dtype's own
-  bool large = false;                             // several tasks for the pool: values and threads only
-  bool nonfinite = true;                          // planted NaN and infinities must come out as the oracle says
+  int gradient_order = 2;                             // 0: values only (not differentiable there)
+  bool exact = false;     // inputs are small whole numbers and every dtype must agree exactly
+  double tolerance = 1;   // multiplies the dtype's own
+  bool large = false;     // several tasks for the pool: values and threads only
+  bool nonfinite = true;  // planted NaN and infinities must come out as the oracle says
 };
 
 // A call that must fail: with this code, and with these words in its message.
@@ -59,12 +60,12 @@ struct Registration {
   Registration(const Samples& (*make)());
 };
 
-#define TW_SAMPLES                                                                              \
-  static thalweg::testing::Samples make_samples();                                              \
+#define TW_SAMPLES                                                                                    \
+  static thalweg::testing::Samples make_samples();                                                    \
   static const thalweg::testing::Registration registration([]() -> const thalweg::testing::Samples& { \
-    static const thalweg::testing::Samples samples = make_samples();                            \
-    return samples;                                                                             \
-  });                                                                                           \
+    static const thalweg::testing::Samples samples = make_samples();                                  \
+    return samples;                                                                                   \
+  });                                                                                                 \
   static thalweg::testing::Samples make_samples()
 
 }  // namespace thalweg::testing

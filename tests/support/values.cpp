@@ -92,7 +92,8 @@ std::vector<double> as_doubles(const Tensor& tensor) {
   for (std::size_t i = 0; i < g.size(); ++i) {
     if (std::isnan(g[i]) && std::isnan(w[i])) continue;
     if (g[i] == w[i]) continue;
-    if (std::isfinite(g[i]) && std::isfinite(w[i]) && std::abs(g[i] - w[i]) <= tolerance * (std::abs(w[i]) + scale)) continue;
+    if (std::isfinite(g[i]) && std::isfinite(w[i]) && std::abs(g[i] - w[i]) <= tolerance * (std::abs(w[i]) + scale))
+      continue;
     return ::testing::AssertionFailure() << "element " << i << ": got " << g[i] << ", want " << w[i] << ", off by "
                                          << std::abs(g[i] - w[i]) << " (largest " << scale << ")";
   }
@@ -101,7 +102,8 @@ std::vector<double> as_doubles(const Tensor& tensor) {
 
 ::testing::AssertionResult same_bits(const Tensor& got, const Tensor& want) {
   if (!got.defined() && !want.defined()) return ::testing::AssertionSuccess();
-  if (got.spec() == want.spec() && (got.bytes() == 0 || std::memcmp(got.impl().data, want.impl().data, static_cast<std::size_t>(got.bytes())) == 0))
+  if (got.spec() == want.spec() &&
+      (got.bytes() == 0 || std::memcmp(got.impl().data, want.impl().data, static_cast<std::size_t>(got.bytes())) == 0))
     return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "bits differ: got " << got << ", want " << want;
 }

@@ -48,7 +48,8 @@ void accumulate(Gradient& into, const Gradient& by) { into = into.defined() ? ad
 void check_gradient(const Record& record, int i, const Gradient& gradient) {
   const auto& spec = record.kept.input_spec(i);
   TW_CHECK_INTERNAL(gradient.dtype() == spec.dtype && gradient.shape() == spec.shape, record.info->name,
-                    "the gradient of input {} is {} {}, expected {} {}", i, gradient.shape(), gradient.dtype(), spec.shape, spec.dtype);
+                    "the gradient of input {} is {} {}, expected {} {}", i, gradient.shape(), gradient.dtype(),
+                    spec.shape, spec.dtype);
 }
 
 class Pass {

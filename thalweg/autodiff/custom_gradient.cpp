@@ -72,10 +72,11 @@ struct CustomGradient {
 
   Gradients gradient(const Kept& kept, const Tensors& dy, Needs) const {
     auto [by_input, by_variable] = rule(seeds_of(kept, dy));
-    TW_CHECK_USER(by_input.size() == inputs && by_variable.size() == variables, "custom_gradient",
-                  "return one gradient per input, and with variables a pair of lists; an undefined Tensor stands for none",
-                  "expected {} gradients for inputs and {} for variables, got {} and {}", inputs, variables, by_input.size(),
-                  by_variable.size());
+    TW_CHECK_USER(
+        by_input.size() == inputs && by_variable.size() == variables, "custom_gradient",
+        "return one gradient per input, and with variables a pair of lists; an undefined Tensor stands for none",
+        "expected {} gradients for inputs and {} for variables, got {} and {}", inputs, variables, by_input.size(),
+        by_variable.size());
     by_input.insert(by_input.end(), by_variable.begin(), by_variable.end());
     Gradients result;
     for (std::size_t i = 0; i < by_input.size(); ++i) {

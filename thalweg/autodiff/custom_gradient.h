@@ -28,8 +28,10 @@ inline TensorList as_list(TensorList list) { return list; }
 // Calls g with what f's result had: one tensor or a list.
 template <class Y, class G>
 auto call_rule(const G& g, const TensorList& dy) {
-  if constexpr (std::is_same_v<Y, Tensor>) return g(dy[0]);
-  else return g(dy);
+  if constexpr (std::is_same_v<Y, Tensor>)
+    return g(dy[0]);
+  else
+    return g(dy);
 }
 
 }  // namespace detail
@@ -47,8 +49,10 @@ auto custom_gradient(F f, const std::vector<Tensor>& inputs) {
                 }};
       },
       inputs, {});
-  if constexpr (std::is_same_v<Y, Tensor>) return outputs[0];
-  else return outputs;
+  if constexpr (std::is_same_v<Y, Tensor>)
+    return outputs[0];
+  else
+    return outputs;
 }
 
 // The same where f reads variables: g returns a pair of lists, gradients of the inputs and of these variables.
@@ -63,8 +67,10 @@ auto custom_gradient(F f, const std::vector<Tensor>& inputs, const std::vector<V
                 }};
       },
       inputs, variables);
-  if constexpr (std::is_same_v<Y, Tensor>) return outputs[0];
-  else return outputs;
+  if constexpr (std::is_same_v<Y, Tensor>)
+    return outputs[0];
+  else
+    return outputs;
 }
 
 // f, keeping only its inputs: the backward pass runs it again. Variables read inside get their gradients; random ops
@@ -80,8 +86,10 @@ auto recompute(F f) {
           }(std::make_index_sequence<sizeof...(inputs)>()));
         },
         {Tensor(inputs)...});
-    if constexpr (std::is_same_v<Y, Tensor>) return outputs[0];
-    else return outputs;
+    if constexpr (std::is_same_v<Y, Tensor>)
+      return outputs[0];
+    else
+      return outputs;
   };
 }
 

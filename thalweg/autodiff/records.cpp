@@ -49,9 +49,13 @@ void TapeRecords::record(const OpCall& call) {
       std::any_of(call.outputs.begin(), call.outputs.end(), [](const Tensor& t) { return is_float(t.dtype()); });
   if (!needs.any() || !differentiable) return;
 
-  auto& record = records_.emplace_back(Record{&call.info, call.info.copy(call.op),
-                                              Kept(call.info.name, call.inputs, call.outputs, call.info.keeps(call.op, needs)),
-                                              {}, {}, needs});
+  auto& record =
+      records_.emplace_back(Record{&call.info,
+                                   call.info.copy(call.op),
+                                   Kept(call.info.name, call.inputs, call.outputs, call.info.keeps(call.op, needs)),
+                                   {},
+                                   {},
+                                   needs});
   for (const auto& input : call.inputs) record.inputs.push_back(input.id());
   for (const auto& output : call.outputs) {
     record.outputs.push_back(output.id());
@@ -60,7 +64,8 @@ void TapeRecords::record(const OpCall& call) {
 }
 
 void TapeRecords::read(const Variable& variable, const Tensor& value) {
-  const bool asked = std::find(explicitly_watched_.begin(), explicitly_watched_.end(), variable.id()) != explicitly_watched_.end();
+  const bool asked =
+      std::find(explicitly_watched_.begin(), explicitly_watched_.end(), variable.id()) != explicitly_watched_.end();
   if (!asked && !(variable.trainable() && options_.watch_accessed_variables)) return;
   if (!is_float(value.dtype())) return;
   tracked_[value.id()] = 1;
@@ -75,7 +80,8 @@ void TapeRecords::watch(const Tensor& tensor) {
   }
   static std::atomic<int> warnings{0};
   if (warnings.fetch_add(1) < 5)
-    warn(fmt::format("[tape] watching a tensor of {}: only float tensors have gradients; this one's will be undefined", tensor.dtype()));
+    warn(fmt::format("[tape] watching a tensor of {}: only float tensors have gradients; this one's will be undefined",
+                     tensor.dtype()));
 }
 
 void TapeRecords::watch(const Variable& variable) {
@@ -113,7 +119,9 @@ void TapeRecords::begin_request() {
   }
   static std::atomic<bool> warned{false};
   if (recording_ && !warned.exchange(true))
-    warn("[tape] gradient of a persistent tape inside its own scope: the backward ops are recorded too, which costs memory");
+    warn(
+        "[tape] gradient of a persistent tape inside its own scope: the backward ops are recorded too, which costs "
+        "memory");
 }
 
 void TapeRecords::end_request() {

@@ -67,7 +67,7 @@ class TapeRecords final : public Recorder {
   IdMap<char> tracked_;
   std::deque<Record> records_;
   std::vector<Variable> watched_;
-  std::vector<std::uint64_t> explicitly_watched_;                       // variable ids
+  std::vector<std::uint64_t> explicitly_watched_;                        // variable ids
   std::vector<std::pair<std::uint64_t, std::uint64_t>> variable_reads_;  // variable id, value id
 };
 

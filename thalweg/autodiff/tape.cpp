@@ -14,8 +14,9 @@ namespace thalweg {
 namespace {
 
 std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const std::vector<Tensor>& given) {
-  TW_CHECK_USER(given.empty() || given.size() == targets.size(), "gradient", "give one output gradient per target, undefined for ones",
-                "expected {} output gradients, got {}", targets.size(), given.size());
+  TW_CHECK_USER(given.empty() || given.size() == targets.size(), "gradient",
+                "give one output gradient per target, undefined for ones", "expected {} output gradients, got {}",
+                targets.size(), given.size());
   std::vector<Tensor> seeds;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const auto& spec = targets[i].spec();
@@ -41,8 +42,8 @@ class Request {
   TapeRecords& records_;
 };
 
-std::vector<Gradient> run(TapeRecords& records, const std::vector<Tensor>& targets, const std::vector<SourceIds>& sources,
-                          const GradientOptions& options) {
+std::vector<Gradient> run(TapeRecords& records, const std::vector<Tensor>& targets,
+                          const std::vector<SourceIds>& sources, const GradientOptions& options) {
   std::vector<Tensor> seeds = seeds_for(targets, options.output_gradients), connected, connected_seeds;
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (seeds[i].defined()) connected.push_back(targets[i]), connected_seeds.push_back(seeds[i]);
@@ -63,7 +64,8 @@ std::vector<SourceIds> ids_of(const TapeRecords& records, const Sources& sources
 
 // One backward pass per column of seeds; column(k) is the seed, row k of the result is its gradient.
 template <class Column>
-std::vector<Tensor> passes(TapeRecords& records, const Tensor& target, const SourceIds& source, std::int64_t count, Column column) {
+std::vector<Tensor> passes(TapeRecords& records, const Tensor& target, const SourceIds& source, std::int64_t count,
+                           Column column) {
   Request request(records);
   std::vector<Tensor> rows;
   for (std::int64_t k = 0; k < count; ++k)
@@ -105,16 +107,20 @@ std::vector<Gradient> GradientTape::gradient(const std::vector<Tensor>& targets,
                                              const GradientOptions& options) {
   return run(*records_, targets, ids_of(*records_, sources), options);
 }
-std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources, const GradientOptions& options) {
+std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,
+                                             const GradientOptions& options) {
   return gradient(std::vector{target}, sources, options);
 }
-std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources, const GradientOptions& options) {
+std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources,
+                                             const GradientOptions& options) {
   return gradient(std::vector{target}, sources, options);
 }
-Tensor GradientTape::gradient(const std::vector<Tensor>& targets, const Tensor& source, const GradientOptions& options) {
+Tensor GradientTape::gradient(const std::vector<Tensor>& targets, const Tensor& source,
+                              const GradientOptions& options) {
   return gradient(targets, std::vector{source}, options)[0].dense();
 }
-Tensor GradientTape::gradient(const std::vector<Tensor>& targets, const Variable& source, const GradientOptions& options) {
+Tensor GradientTape::gradient(const std::vector<Tensor>& targets, const Variable& source,
+                              const GradientOptions& options) {
   return gradient(targets, std::vector{source}, options)[0].dense();
 }
 Tensor GradientTape::gradient(const Tensor& target, const Tensor& source, const GradientOptions& options) {
@@ -145,7 +151,8 @@ Tensor GradientTape::jacobian(const Tensor& target, const Variable& source) {
 Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) {
   TW_CHECK_USER(target.rank() >= 2 && source.rank() >= 2 && target.shape()[0] == source.shape()[0], "batch_jacobian",
                 "both have examples along their leading axis; use expand_dims(y, -1) for one output per example",
-                "expected rank 2 or more and equal leading sizes, got target {} and source {}", target.shape(), source.shape());
+                "expected rank 2 or more and equal leading sizes, got target {} and source {}", target.shape(),
+                source.shape());
   const std::int64_t examples = target.shape()[0], outputs = target.shape().product(1, target.rank());
   const Tensor columns = eye(outputs, -1, target.dtype());
   const Shape result = concatenate(target.shape(), source.shape().suffix(1));

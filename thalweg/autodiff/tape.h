@@ -50,14 +50,17 @@ class TW_API GradientTape {
   Tensor gradient(const std::vector<Tensor>& targets, const Tensor& source, const GradientOptions& options = {});
   Tensor gradient(const std::vector<Tensor>& targets, const Variable& source, const GradientOptions& options = {});
   // Several sources: one gradient each, row-sparse where only gather and embedding_lookup read the source.
-  std::vector<Gradient> gradient(const Tensor& target, const std::vector<Tensor>& sources, const GradientOptions& options = {});
-  std::vector<Gradient> gradient(const Tensor& target, const std::vector<Variable>& sources, const GradientOptions& options = {});
+  std::vector<Gradient> gradient(const Tensor& target, const std::vector<Tensor>& sources,
+                                 const GradientOptions& options = {});
+  std::vector<Gradient> gradient(const Tensor& target, const std::vector<Variable>& sources,
+                                 const GradientOptions& options = {});
   std::vector<Gradient> gradient(const std::vector<Tensor>& targets, const std::vector<Tensor>& sources,
                                  const GradientOptions& options = {});
   std::vector<Gradient> gradient(const std::vector<Tensor>& targets, const std::vector<Variable>& sources,
                                  const GradientOptions& options = {});
 
-  // d target / d source, shape [target..., source...]; one backward pass per target element. Undefined if not connected.
+  // d target / d source, shape [target..., source...]; one backward pass per target element. Undefined if not
+  // connected.
   Tensor jacobian(const Tensor& target, const Tensor& source);
   Tensor jacobian(const Tensor& target, const Variable& source);
   // Per example of the leading axis: [b, target..., source...]; one backward pass per target element of an example.

@@ -17,8 +17,8 @@ Tensor or_zeros(const Tensor& gradient, const Shape& shape, DType dtype) {
 }
 
 void check_direction(const char* op, const Tensor& x, const Tensor& v) {
-  TW_CHECK_USER(x.spec() == v.spec(), op, "the direction has the shape and dtype of x", "expected {} {}, got {} {}", x.shape(),
-                x.dtype(), v.shape(), v.dtype());
+  TW_CHECK_USER(x.spec() == v.spec(), op, "the direction has the shape and dtype of x", "expected {} {}, got {} {}",
+                x.shape(), x.dtype(), v.shape(), v.dtype());
 }
 
 using ListFunction = std::function<Tensor(const std::vector<Tensor>&)>;
@@ -45,7 +45,9 @@ void check_entries(const ListFunction& f, const std::vector<Tensor>& inputs, int
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto tape = by_tape[i].to_vector<double>();
     for (std::size_t entry = 0; entry < tape.size(); ++entry) {
-      const double numeric = (8 * (sum_at(i, entry, h) - sum_at(i, entry, -h)) - (sum_at(i, entry, 2 * h) - sum_at(i, entry, -2 * h))) / (12 * h);
+      const double numeric =
+          (8 * (sum_at(i, entry, h) - sum_at(i, entry, -h)) - (sum_at(i, entry, 2 * h) - sum_at(i, entry, -2 * h))) /
+          (12 * h);
       const double off = std::abs(tape[entry] - numeric) / std::max({1.0, std::abs(tape[entry]), std::abs(numeric)});
       if (off <= worst && std::isfinite(off)) continue;
       worst = std::isfinite(off) ? off : INFINITY;
@@ -54,8 +56,8 @@ void check_entries(const ListFunction& f, const std::vector<Tensor>& inputs, int
   }
   TW_CHECK(failed_precondition, worst <= tolerance, "check_gradients",
            "look for a wrong gradient rule, a kink near the inputs, or a random or integer path",
-           "order {}: expected gradients within {:g}, got {:g} at input {} entry {}: tape {:g}, differences {:g}", order, tolerance,
-           worst, worst_input, worst_entry, worst_tape, worst_numeric);
+           "order {}: expected gradients within {:g}, got {:g} at input {} entry {}: tape {:g}, differences {:g}",
+           order, tolerance, worst, worst_input, worst_entry, worst_tape, worst_numeric);
 }
 
 }  // namespace

@@ -36,13 +36,13 @@ TW_API Tensor hessian(const TensorFunction& f, const Tensor& x);
 TW_API Tensor hvp(const TensorFunction& f, const Tensor& x, const Tensor& v);
 
 struct CheckGradients {
-  int order = 1;             // 2: the gradient of the gradient too
-  double tolerance = 1e-6;   // relative, at order 1; order 2 has 100 times as much
+  int order = 1;            // 2: the gradient of the gradient too
+  double tolerance = 1e-6;  // relative, at order 1; order 2 has 100 times as much
   double step = 1e-4;
 };
 // Compares the tape's gradients of sum f(inputs) with differences, in f64, entry by entry. Throws
 // failed_precondition with the worst entry.
-TW_API void check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs,
-                            const CheckGradients& options = {});
+TW_API void check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                            const std::vector<Tensor>& inputs, const CheckGradients& options = {});
 
 }  // namespace thalweg

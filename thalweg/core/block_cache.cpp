@@ -21,7 +21,7 @@ constexpr bool caching = false;  // so that the sanitizer sees every use after f
 constexpr bool caching = true;
 #endif
 
-constexpr std::int64_t small_limit = 64 * 1024;             // larger blocks are mapped
+constexpr std::int64_t small_limit = 64 * 1024;  // larger blocks are mapped
 constexpr std::int64_t thread_cache_limit = 2 * 1024 * 1024;
 constexpr std::int64_t large_cache_limit = 256 * 1024 * 1024;
 constexpr int small_classes = 64 + 4 * 4;
@@ -123,7 +123,8 @@ void* take_large(std::int64_t bytes) {
       return block;
     }
   }
-  void* block = mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* block =
+      mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return block == MAP_FAILED ? nullptr : block;
 }
 

@@ -33,26 +33,34 @@ struct PlainFormatter {
 template <>
 struct fmt::formatter<thalweg::Shape> : thalweg::detail::PlainFormatter {
   template <class Context>
-  auto format(const thalweg::Shape& shape, Context& context) const { return write(shape.to_string(), context); }
+  auto format(const thalweg::Shape& shape, Context& context) const {
+    return write(shape.to_string(), context);
+  }
 };
 
 template <>
 struct fmt::formatter<thalweg::Ints> : thalweg::detail::PlainFormatter {
   template <class Context>
-  auto format(const thalweg::Ints& values, Context& context) const { return write(thalweg::to_string(values), context); }
+  auto format(const thalweg::Ints& values, Context& context) const {
+    return write(thalweg::to_string(values), context);
+  }
 };
 
 template <>
 struct fmt::formatter<thalweg::DType> : thalweg::detail::PlainFormatter {
   template <class Context>
-  auto format(thalweg::DType dtype, Context& context) const { return write(thalweg::name_of(dtype), context); }
+  auto format(thalweg::DType dtype, Context& context) const {
+    return write(thalweg::name_of(dtype), context);
+  }
 };
 
-#define TW_FAIL(code, op, hint, ...) ::thalweg::throw_error(::thalweg::ErrorCode::code, op, fmt::format(__VA_ARGS__), hint)
+#define TW_FAIL(code, op, hint, ...) \
+  ::thalweg::throw_error(::thalweg::ErrorCode::code, op, fmt::format(__VA_ARGS__), hint)
 
-#define TW_CHECK(code, condition, op, hint, ...)                    \
-  do {                                                              \
-    if (!(condition)) [[unlikely]] TW_FAIL(code, op, hint, __VA_ARGS__); \
+#define TW_CHECK(code, condition, op, hint, ...) \
+  do {                                           \
+    if (!(condition)) [[unlikely]]               \
+      TW_FAIL(code, op, hint, __VA_ARGS__);      \
   } while (false)
 
 #define TW_CHECK_USER(condition, op, hint, ...) TW_CHECK(invalid_argument, condition, op, hint, __VA_ARGS__)

@@ -34,8 +34,9 @@ void compute(const OpInfo& info, const void* op, std::span<const Tensor> inputs,
   Ref<Buffer> scratch;
   if (scratch_bytes > 0) scratch = Buffer::allocate(scratch_bytes, info.owner);
   const auto from = arrays_of(inputs), to = arrays_of(outputs);
-  info.run(op, {from.data(), from.size()}, {to.data(), to.size()},
-           scratch ? Scratch(static_cast<std::byte*>(scratch->data()), static_cast<std::size_t>(scratch_bytes)) : Scratch());
+  info.run(
+      op, {from.data(), from.size()}, {to.data(), to.size()},
+      scratch ? Scratch(static_cast<std::byte*>(scratch->data()), static_cast<std::size_t>(scratch_bytes)) : Scratch());
 }
 
 }  // namespace
@@ -69,7 +70,8 @@ Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs
   return outputs;
 }
 
-Kept::Kept(const char* op, std::span<const Tensor> inputs, std::span<const Tensor> outputs, const Keeps& keeps) : op_(op) {
+Kept::Kept(const char* op, std::span<const Tensor> inputs, std::span<const Tensor> outputs, const Keeps& keeps)
+    : op_(op) {
   const auto take = [](std::span<const Tensor> from, Positions which, Tensors& tensors, Specs& specs) {
     for (std::size_t i = 0; i < from.size(); ++i) {
       tensors.push_back(which[i] ? from[i] : Tensor());

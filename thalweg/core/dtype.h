@@ -73,15 +73,24 @@ decltype(auto) with_type(DType dtype, F&& f) {
 template <class T>
 constexpr DType dtype_of() {
   using U = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<U, float>) return DType::f32;
-  else if constexpr (std::is_same_v<U, double>) return DType::f64;
-  else if constexpr (std::is_same_v<U, Half>) return DType::f16;
-  else if constexpr (std::is_same_v<U, BFloat16>) return DType::bf16;
-  else if constexpr (std::is_same_v<U, bool>) return DType::boolean;
-  else if constexpr (std::is_same_v<U, std::uint8_t>) return DType::u8;
-  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4) return DType::i32;
-  else if constexpr (std::is_integral_v<U> && sizeof(U) == 8) return DType::i64;
-  else static_assert(!sizeof(U), "no dtype for this C++ type");
+  if constexpr (std::is_same_v<U, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<U, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<U, Half>)
+    return DType::f16;
+  else if constexpr (std::is_same_v<U, BFloat16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<U, bool>)
+    return DType::boolean;
+  else if constexpr (std::is_same_v<U, std::uint8_t>)
+    return DType::u8;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4)
+    return DType::i32;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
+    return DType::i64;
+  else
+    static_assert(!sizeof(U), "no dtype for this C++ type");
 }
 
 }  // namespace thalweg

@@ -20,7 +20,10 @@ const char* to_string(ErrorCode code) {
 
 Error::Error(ErrorCode code, const std::string& op, const std::string& message, const std::string& hint)
     : std::runtime_error("[" + op + "] " + message + "\n  hint: " + hint),
-      code_(code), op_(op), message_(message), hint_(hint) {}
+      code_(code),
+      op_(op),
+      message_(message),
+      hint_(hint) {}
 
 Error Error::at(const std::string& place) const { return Error(code_, op_, message_ + " (" + place + ")", hint_); }
 

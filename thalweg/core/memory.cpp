@@ -31,7 +31,8 @@ Counters& counters() {
 
 void raise_peak(Counters& count, std::int64_t now) {
   auto peak = count.peak.load(std::memory_order_relaxed);
-  while (now > peak && !count.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {}
+  while (now > peak && !count.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
 }
 
 std::vector<MemoryInfo::Share> shares() {
@@ -40,7 +41,8 @@ std::vector<MemoryInfo::Share> shares() {
   std::lock_guard lock(count.names_mutex);
   for (int i = 0; i < count.owners; ++i) {
     const auto index = static_cast<std::size_t>(i);
-    if (auto bytes = count.by_owner[index].load(std::memory_order_relaxed)) result.push_back({count.names[index], bytes});
+    if (auto bytes = count.by_owner[index].load(std::memory_order_relaxed))
+      result.push_back({count.names[index], bytes});
   }
   std::stable_sort(result.begin(), result.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
   return result;

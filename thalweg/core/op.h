@@ -5,11 +5,12 @@
 //   Specs infer(const Matmul&, Inputs)                                the only shape and dtype rule; raises user errors
 //   void run(const Matmul&, Arrays in, Arrays out)                    the CPU kernel, or with workspace:
 //   void run(const Matmul&, Arrays in, Arrays out, Scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
-//   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte offset, or -1
-//   Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
+//   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte
+//   offset, or -1 Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
 //   Gradients gradient(const Matmul&, const Kept&, const Tensors& dy, Needs)   one entry per input, in public ops
-//   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle and default gradient
-//   bool differentiable(const Matmul&)                                returning false: explicitly not differentiable
+//   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle and default
+//   gradient bool differentiable(const Matmul&)                                returning false: explicitly not
+//   differentiable
 #include <concepts>
 #include <memory>
 #include <span>
@@ -40,7 +41,9 @@ struct Array {
   DType dtype() const { return spec->dtype; }
   std::int64_t size() const { return spec->size(); }
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 using Arrays = std::span<const Array>;
 
@@ -122,18 +125,25 @@ namespace detail {
 
 template <class Op>
 constexpr GradientKind gradient_kind() {
-  if constexpr (requires(const Op& op) { { differentiable(op) } -> std::same_as<bool>; }) return GradientKind::none;
+  if constexpr (requires(const Op& op) {
+                  { differentiable(op) } -> std::same_as<bool>;
+                })
+    return GradientKind::none;
   else if constexpr (requires(const Op& op, const Kept& kept, const Tensors& dy) { gradient(op, kept, dy, Needs()); })
     return GradientKind::rule;
-  else if constexpr (requires(const Op& op, const Tensors& in) { reference(op, in); }) return GradientKind::reference;
-  else return GradientKind::missing;
+  else if constexpr (requires(const Op& op, const Tensors& in) { reference(op, in); })
+    return GradientKind::reference;
+  else
+    return GradientKind::missing;
 }
 
 // The gradient of an op that has only a reference: the reference is run again under a tape and differentiated.
 Gradients gradient_by_reference(const OpInfo& info, const void* op, const Kept& kept, const Tensors& dy, Needs needs);
 
 template <class Op>
-const Op& as(const void* op) { return *static_cast<const Op*>(op); }
+const Op& as(const void* op) {
+  return *static_cast<const Op*>(op);
+}
 
 template <class Op>
 void set_run(OpInfo& info) {
@@ -180,10 +190,10 @@ OpInfo make_op_info(const char* name) {
 }  // namespace detail
 
 // Defines <name>_info(), which ops.def lists. Stands last in the op's file, after its functions.
-#define TW_DEFINE_OP(name, Op)                                                 \
-  const OpInfo& name##_info() {                                                \
-    static const OpInfo info = ::thalweg::detail::make_op_info<Op>(#name);     \
-    return info;                                                               \
+#define TW_DEFINE_OP(name, Op)                                             \
+  const OpInfo& name##_info() {                                            \
+    static const OpInfo info = ::thalweg::detail::make_op_info<Op>(#name); \
+    return info;                                                           \
   }
 
 }  // namespace thalweg

@@ -1,7 +1,7 @@
 #pragma once
 
-// Philox4x32-10, a counter-based generator (Salmon et al. 2011): numbers are a pure function of key and counter, so that
-// threads, recomputation and restarts cannot change them.
+// Philox4x32-10, a counter-based generator (Salmon et al. 2011): numbers are a pure function of key and counter, so
+// that threads, recomputation and restarts cannot change them.
 #include <array>
 #include <cstdint>
 

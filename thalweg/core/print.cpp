@@ -13,10 +13,14 @@ constexpr std::int64_t shown_whole = 24;  // elements up to which nothing is lef
 
 template <class T>
 std::string element(T value) {
-  if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
-  else if constexpr (std::is_integral_v<T>) return fmt::format("{}", static_cast<std::int64_t>(value));
-  else if constexpr (std::is_same_v<T, double>) return fmt::format("{:.8g}", value);
-  else return fmt::format("{:.6g}", static_cast<float>(value));
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else if constexpr (std::is_integral_v<T>)
+    return fmt::format("{}", static_cast<std::int64_t>(value));
+  else if constexpr (std::is_same_v<T, double>)
+    return fmt::format("{:.8g}", value);
+  else
+    return fmt::format("{:.6g}", static_cast<float>(value));
 }
 
 // Writes the block that starts at data: one bracket per axis, long axes shortened in the middle.
@@ -46,8 +50,10 @@ std::string to_string(const Tensor& tensor) {
   const auto& shape = tensor.shape();
   std::string text = fmt::format("{} {} ", shape, tensor.dtype());
   with_type(tensor.dtype(), [&]<class T>(TypeTag<T>) {
-    if (shape.size() == 0) text += "[]";
-    else write(text, static_cast<const T*>(tensor.impl().data), shape, 0, shape.size() <= shown_whole);
+    if (shape.size() == 0)
+      text += "[]";
+    else
+      write(text, static_cast<const T*>(tensor.impl().data), shape, 0, shape.size() <= shown_whole);
   });
   return text;
 }

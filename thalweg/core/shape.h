@@ -61,8 +61,8 @@ class TW_API Shape {
   const std::int64_t* end() const { return sizes_.data() + rank_; }
   operator Ints() const { return Ints(std::span(begin(), end())); }
 
-  Shape with(int axis, std::int64_t size) const;     // one size replaced
-  Shape without(int axis) const;                     // one axis removed
+  Shape with(int axis, std::int64_t size) const;      // one size replaced
+  Shape without(int axis) const;                      // one axis removed
   Shape inserted(int axis, std::int64_t size) const;  // one axis added before `axis`
   Shape prefix(int rank) const { return Shape(std::span(begin(), static_cast<std::size_t>(rank))); }
   Shape suffix(int from) const { return Shape(std::span(begin() + from, end())); }

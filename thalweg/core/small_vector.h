@@ -26,7 +26,9 @@ class SmallVector {
     for (std::size_t i = 0; i < n; ++i) push_back(value);
   }
   template <std::input_iterator It>
-  SmallVector(It first, It last) { append(first, last); }
+  SmallVector(It first, It last) {
+    append(first, last);
+  }
   SmallVector(const SmallVector& other) { append(other.begin(), other.end()); }
   SmallVector(SmallVector&& other) noexcept { take(std::move(other)); }
   SmallVector(const std::vector<T>& other) { append(other.begin(), other.end()); }
@@ -56,8 +58,10 @@ class SmallVector {
     return back();
   }
   void pop_back() {
-    if (heap_.empty()) std::destroy_at(inline_data() + size_ - 1);
-    else heap_.pop_back();
+    if (heap_.empty())
+      std::destroy_at(inline_data() + size_ - 1);
+    else
+      heap_.pop_back();
     --size_;
   }
   void clear() {

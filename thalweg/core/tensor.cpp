@@ -34,7 +34,8 @@ void TensorImpl::operator delete(void* object, std::size_t size) {
 }
 
 void Tensor::throw_undefined() {
-  TW_FAIL(invalid_argument, "tensor", "an unconnected gradient is undefined: ask .defined() first, or use Unconnected::zero",
+  TW_FAIL(invalid_argument, "tensor",
+          "an unconnected gradient is undefined: ask .defined() first, or use Unconnected::zero",
           "expected a tensor with a value, got an undefined one");
 }
 
@@ -101,10 +102,14 @@ Tensor scalar(Number value, DType dtype) {
   Tensor tensor = allocate_tensor({dtype, {}}, memory::by_user);
   with_type(dtype, [&]<class T>(TypeTag<T>) {
     auto& element = *static_cast<T*>(mutable_data(tensor));
-    if constexpr (std::is_same_v<T, bool>) element = value.real != 0;
-    else if constexpr (std::is_integral_v<T>) element = static_cast<T>(value.integer);
-    else if constexpr (std::is_same_v<T, double>) element = value.real;
-    else element = static_cast<T>(static_cast<float>(value.real));
+    if constexpr (std::is_same_v<T, bool>)
+      element = value.real != 0;
+    else if constexpr (std::is_integral_v<T>)
+      element = static_cast<T>(value.integer);
+    else if constexpr (std::is_same_v<T, double>)
+      element = value.real;
+    else
+      element = static_cast<T>(static_cast<float>(value.real));
   });
   return tensor;
 }

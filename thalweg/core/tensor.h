@@ -108,7 +108,8 @@ class TW_API Tensor {
   void read(const char* op, void* values, std::int64_t count, DType dtype) const;
   const void* raw(DType dtype) const;
   const TensorImpl& checked() const {
-    if (!impl_) [[unlikely]] throw_undefined();
+    if (!impl_) [[unlikely]]
+      throw_undefined();
     return *impl_;
   }
   [[noreturn]] static void throw_undefined();
@@ -134,9 +135,10 @@ struct TW_API Number {
   std::int64_t integer;
   bool is_integer;
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Number(T value)
-      : real(static_cast<double>(value)), integer(static_cast<std::int64_t>(value)), is_integer(std::is_integral_v<T>) {}
+  requires std::is_arithmetic_v<T> Number(T value)
+      : real(static_cast<double>(value)),
+        integer(static_cast<std::int64_t>(value)),
+        is_integer(std::is_integral_v<T>) {}
 };
 
 // A fraction is no value of an integer dtype: an error that names the op.

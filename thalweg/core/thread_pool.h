@@ -33,8 +33,8 @@ void parallel_ranges(std::int64_t size, std::int64_t grain, FunctionRef<void(std
 
 namespace config {
 
-TW_API void set_threads(int threads);                            // 0: one per core this process may use
-TW_API void set_thread_pool(std::shared_ptr<ThreadPool> pool);   // null: back to the library's own
+TW_API void set_threads(int threads);                           // 0: one per core this process may use
+TW_API void set_thread_pool(std::shared_ptr<ThreadPool> pool);  // null: back to the library's own
 TW_API int threads();
 
 }  // namespace config

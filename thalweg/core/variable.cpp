@@ -57,11 +57,15 @@ Tensor adopt(const Tensor& value) {
 template <class T>
 void add_into(T* into, const T* from, const T* by, std::int64_t n, int sign) {
   const auto sum = [sign](T a, T b) {
-    if constexpr (std::is_same_v<T, bool>) return a || b;
-    else if constexpr (std::is_integral_v<T>) return static_cast<T>(sign > 0 ? a + b : a - b);
-    else if constexpr (std::is_same_v<T, double>) return sign > 0 ? a + b : a - b;
-    else return static_cast<T>(sign > 0 ? static_cast<float>(a) + static_cast<float>(b)
-                                        : static_cast<float>(a) - static_cast<float>(b));
+    if constexpr (std::is_same_v<T, bool>)
+      return a || b;
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(sign > 0 ? a + b : a - b);
+    else if constexpr (std::is_same_v<T, double>)
+      return sign > 0 ? a + b : a - b;
+    else
+      return static_cast<T>(sign > 0 ? static_cast<float>(a) + static_cast<float>(b)
+                                     : static_cast<float>(a) - static_cast<float>(b));
   };
   parallel_ranges(n, 32 * 1024, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) into[i] = sum(from[i], by[i]);
@@ -71,7 +75,10 @@ void add_into(T* into, const T* from, const T* by, std::int64_t n, int sign) {
 }  // namespace
 
 VariableImpl::VariableImpl(const Tensor& initial, VariableOptions options)
-    : name(std::move(options.name)), trainable(options.trainable), id(++registry().made), spec(initial.spec()),
+    : name(std::move(options.name)),
+      trainable(options.trainable),
+      id(++registry().made),
+      spec(initial.spec()),
       storage(adopt(initial)) {
   std::lock_guard lock(registry().mutex);
   registry().live.insert(this);
@@ -149,9 +156,11 @@ std::vector<MemoryInfo::Share> live_variables() {
   std::vector<MemoryInfo::Share> list;
   {
     std::lock_guard lock(registry().mutex);
-    for (const auto* variable : registry().live) list.push_back({variable->name, memory::rounded(variable->spec.bytes())});
+    for (const auto* variable : registry().live)
+      list.push_back({variable->name, memory::rounded(variable->spec.bytes())});
   }
-  std::sort(list.begin(), list.end(), [](auto& a, auto& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name; });
+  std::sort(list.begin(), list.end(),
+            [](auto& a, auto& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name; });
   return list;
 }
 

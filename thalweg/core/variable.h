@@ -25,7 +25,7 @@ class TW_API Variable {
   explicit Variable(const Tensor& initial, VariableOptions options = {});
 
   bool defined() const { return impl_ != nullptr; }
-  Tensor value() const;                          // a read: tapes on this thread watch it
+  Tensor value() const;  // a read: tapes on this thread watch it
   operator Tensor() const { return value(); }
   const Spec& spec() const;
   const Shape& shape() const { return spec().shape; }

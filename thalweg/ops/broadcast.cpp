@@ -42,8 +42,10 @@ BroadcastWalk broadcast_walk(const Shape& operand, const Shape& result) {
     const int last = walk.rank - 1;
     const bool merges = walk.rank > 0 && own == (walk.strides[last] == 0 ? 0 : walk.strides[last] * walk.sizes[last]) &&
                         (own == 0) == (walk.strides[last] == 0);
-    if (merges) walk.sizes[last] *= size;
-    else walk.sizes[walk.rank] = size, walk.strides[walk.rank++] = own;
+    if (merges)
+      walk.sizes[last] *= size;
+    else
+      walk.sizes[walk.rank] = size, walk.strides[walk.rank++] = own;
     if (!repeats) stride *= size;
   }
   return walk;

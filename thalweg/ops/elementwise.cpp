@@ -31,13 +31,16 @@ void check_dtype(const RowInfo& row, DType dtype) {
   switch (row.kind) {
     case RowKind::real:
     case RowKind::test:
-      TW_CHECK_USER(is_float(dtype), row.name, "cast it first: tw::cast(x, tw::f32)", "expected a float dtype, got {}", dtype);
+      TW_CHECK_USER(is_float(dtype), row.name, "cast it first: tw::cast(x, tw::f32)", "expected a float dtype, got {}",
+                    dtype);
       break;
     case RowKind::numeric:
-      TW_CHECK_USER(number, row.name, "cast it first: tw::cast(x, tw::f32)", "expected a float or integer dtype, got {}", dtype);
+      TW_CHECK_USER(number, row.name, "cast it first: tw::cast(x, tw::f32)",
+                    "expected a float or integer dtype, got {}", dtype);
       break;
     case RowKind::logical:
-      TW_CHECK_USER(dtype == DType::boolean, row.name, "compare it first, for example x > 0", "expected boolean, got {}", dtype);
+      TW_CHECK_USER(dtype == DType::boolean, row.name, "compare it first, for example x > 0",
+                    "expected boolean, got {}", dtype);
       break;
     case RowKind::compare:
     case RowKind::select: break;
@@ -73,8 +76,10 @@ Gradients gradient_of_row(const void* op, const Kept& kept, const Tensors& dy, N
   Tensor values[5];
   values[4] = dy[0];
   for (RowValue value : rule.reads)
-    if (value == RowValue::y) values[3] = kept.output(0);
-    else if (value < RowValue::y) values[static_cast<int>(value)] = kept.input(static_cast<int>(value));
+    if (value == RowValue::y)
+      values[3] = kept.output(0);
+    else if (value < RowValue::y)
+      values[static_cast<int>(value)] = kept.input(static_cast<int>(value));
 
   Gradients result(static_cast<std::size_t>(kept.inputs()));
   if (!recorders().empty()) {

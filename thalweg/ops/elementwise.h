@@ -10,7 +10,8 @@ namespace thalweg {
 #define TW_PRIMITIVE3(name, dx, dz, da, kind, domain) TW_TERNARY(name, , dx, dz, da, kind, domain)
 #define TW_UNARY(name, y, dx, kind, domain) TW_API Tensor name(const Tensor& x);
 #define TW_BINARY(name, y, dx, dz, kind, domain) TW_API Tensor name(const Operand& x, const Operand& z);
-#define TW_TERNARY(name, y, dx, dz, da, kind, domain) TW_API Tensor name(const Operand& x, const Operand& z, const Operand& a);
+#define TW_TERNARY(name, y, dx, dz, da, kind, domain) \
+  TW_API Tensor name(const Operand& x, const Operand& z, const Operand& a);
 #include "thalweg/ops/elementwise.def"
 #include "thalweg/ops/undef_rows.h"
 

@@ -11,8 +11,7 @@ class TW_API Operand {
   Operand(const Tensor& tensor) : tensor_(&tensor) {}
   Operand(const Variable& variable) : held_(variable.value()), tensor_(&held_) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Operand(T value) : number_(value) {}
+  requires std::is_arithmetic_v<T> Operand(T value) : number_(value) {}
   Operand(Number value) : number_(value) {}
   Operand(const Operand&) = delete;
 

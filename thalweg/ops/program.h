@@ -33,5 +33,4 @@ void run_program(const Program& program, Arrays in, Arrays out);
 // The same with one public op per instruction.
 Tensors run_as_ops(const Program& program, const Tensors& in);
 
-
 }  // namespace thalweg

@@ -29,9 +29,9 @@ void loop(const T* x, const T* z, const T* a, T* y, std::size_t n, F f) {
   for (std::size_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(x[i], z ? z[i] : T(0), a ? a[i] : T(0)));
 }
 
-#define TW_INTEGER(name, expression)                                                        \
-  case Row::name:                                                                           \
-    return [](const T* x, const T* z, const T* a, T* y, std::size_t n) {                    \
+#define TW_INTEGER(name, expression)                                                                   \
+  case Row::name:                                                                                      \
+    return [](const T* x, const T* z, const T* a, T* y, std::size_t n) {                               \
       loop(x, z, a, y, n, [](T p, [[maybe_unused]] T q, [[maybe_unused]] T r) { return expression; }); \
     };
 
@@ -71,7 +71,9 @@ RowKernel<T> find(Row row) {
 }  // namespace
 
 template <class T>
-RowKernel<T> integer_row_kernel(Row row) { return find<T>(row); }
+RowKernel<T> integer_row_kernel(Row row) {
+  return find<T>(row);
+}
 
 template RowKernel<std::int32_t> integer_row_kernel(Row);
 template RowKernel<std::int64_t> integer_row_kernel(Row);

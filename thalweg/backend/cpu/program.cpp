@@ -14,23 +14,29 @@
 namespace thalweg {
 namespace {
 
-constexpr std::int64_t chunk = 256;           // elements; 128 to 256 measured best
+constexpr std::int64_t chunk = 256;            // elements; 128 to 256 measured best
 constexpr std::int64_t task_size = 32 * 1024;  // elements; below one task nothing goes to the pool
 constexpr int max_operands = 40;
 
 template <class T>
 RowKernel<T> kernel_of(Row row) {
-  if constexpr (std::is_same_v<T, float>) return row_kernel_f32(row);
-  else if constexpr (std::is_same_v<T, double>) return row_kernel_f64(row);
-  else return integer_row_kernel<T>(row);
+  if constexpr (std::is_same_v<T, float>)
+    return row_kernel_f32(row);
+  else if constexpr (std::is_same_v<T, double>)
+    return row_kernel_f64(row);
+  else
+    return integer_row_kernel<T>(row);
 }
 
 // Copies a run of n elements with stride 0 or 1, converting from the tensor's own type.
 template <class T, class S>
 void load_run(T* to, const S* from, std::int64_t stride, std::int64_t n) {
-  if (stride == 0) std::fill_n(to, n, convert<T>(*from));
-  else if constexpr (std::is_same_v<T, S>) std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
-  else for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(from[i]);
+  if (stride == 0)
+    std::fill_n(to, n, convert<T>(*from));
+  else if constexpr (std::is_same_v<T, S>)
+    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  else
+    for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(from[i]);
 }
 
 // Calls f(TypeTag) for the dtypes that are loaded and stored as T: T itself, narrow floats and booleans.
@@ -41,7 +47,8 @@ void with_storage(DType dtype, F&& f) {
     if (dtype == DType::f16) return f(TypeTag<Half>{});
     if (dtype == DType::bf16) return f(TypeTag<BFloat16>{});
   }
-  TW_CHECK_INTERNAL(dtype == DType::boolean, "program", "an operand of {} cannot be computed in {}", dtype, dtype_of<T>());
+  TW_CHECK_INTERNAL(dtype == DType::boolean, "program", "an operand of {} cannot be computed in {}", dtype,
+                    dtype_of<T>());
   f(TypeTag<bool>{});
 }
 
@@ -57,9 +64,12 @@ struct Source {
   void load(T* to, std::int64_t start, std::int64_t n) const {
     with_storage<T>(array.dtype(), [&]<class S>(TypeTag<S>) {
       const S* data = array.as<const S>();
-      if (walk.whole) load_run(to, data + start, 1, n);
-      else if (walk.scalar) load_run(to, data, 0, n);
-      else load_walk(to, data, start, n);
+      if (walk.whole)
+        load_run(to, data + start, 1, n);
+      else if (walk.scalar)
+        load_run(to, data, 0, n);
+      else
+        load_walk(to, data, start, n);
     });
   }
 
@@ -86,7 +96,7 @@ struct Source {
 
 template <class T>
 void store(const Array& to, std::int64_t start, const T* from, std::int64_t n) {
-  with_storage<T>(to.dtype(), [&]<class S>(TypeTag<S>) { 
+  with_storage<T>(to.dtype(), [&]<class S>(TypeTag<S>) {
     S* data = to.as<S>() + start;
     for (std::int64_t i = 0; i < n; ++i) data[i] = convert<S>(from[i]);
   });
@@ -177,8 +187,10 @@ template <class T>
 void execute(const Program& program, Arrays in, Arrays out) {
   const Execution<T> execution(program, in, out);
   const std::int64_t n = out[0].size();
-  if (n <= task_size) execution.run(0, n);
-  else parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end); });
+  if (n <= task_size)
+    execution.run(0, n);
+  else
+    parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end); });
 }
 
 // The type that computes: the widest float among the operands, else the integer, else u8 for booleans.

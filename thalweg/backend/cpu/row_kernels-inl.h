@@ -33,27 +33,37 @@ namespace thalweg::HWY_NAMESPACE {
 #define TW_PRIMITIVE3(name, dx, dz, da, kind, domain)
 #define TW_UNARY(name, y, dx, kind, domain) \
   template <class D>                        \
-  HWY_INLINE auto name(Vector<D> x) { return y; }
-#define TW_BINARY(name, y, dx, dz, kind, domain) \
-  template <class D>                             \
-  HWY_INLINE auto name(Vector<D> x, Vector<D> z) { return y; }
-#define TW_TERNARY(name, y, dx, dz, da, kind, domain) \
-  template <class D>                                  \
-  HWY_INLINE auto name(Vector<D> x, Vector<D> z, Vector<D> a) { return y; }
+  HWY_INLINE auto name(Vector<D> x) {       \
+    return y;                               \
+  }
+#define TW_BINARY(name, y, dx, dz, kind, domain)   \
+  template <class D>                               \
+  HWY_INLINE auto name(Vector<D> x, Vector<D> z) { \
+    return y;                                      \
+  }
+#define TW_TERNARY(name, y, dx, dz, da, kind, domain)           \
+  template <class D>                                            \
+  HWY_INLINE auto name(Vector<D> x, Vector<D> z, Vector<D> a) { \
+    return y;                                                   \
+  }
 #include "thalweg/ops/elementwise.def"
 #include "thalweg/ops/undef_rows.h"
 
 template <class D>
-HWY_INLINE hn::Vec<D> result(D, Vector<D> y) { return y.v; }
+HWY_INLINE hn::Vec<D> result(D, Vector<D> y) {
+  return y.v;
+}
 template <class D>
-HWY_INLINE hn::Vec<D> result(D d, Mask<D> y) { return hn::IfThenElseZero(y.m, hn::Set(d, 1)); }
+HWY_INLINE hn::Vec<D> result(D d, Mask<D> y) {
+  return hn::IfThenElseZero(y.m, hn::Set(d, 1));
+}
 
 #define TW_LOAD(p) Vector<D>(hn::LoadU(d, p + i))
-#define TW_KERNEL(expression)                                                                          \
-  [](const T* xs, [[maybe_unused]] const T* zs, [[maybe_unused]] const T* as, T* ys, std::size_t n) {  \
-    using D = hn::ScalableTag<T>;                                                                      \
-    const D d;                                                                                         \
-    for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(result(d, expression), d, ys + i);    \
+#define TW_KERNEL(expression)                                                                         \
+  [](const T* xs, [[maybe_unused]] const T* zs, [[maybe_unused]] const T* as, T* ys, std::size_t n) { \
+    using D = hn::ScalableTag<T>;                                                                     \
+    const D d;                                                                                        \
+    for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(result(d, expression), d, ys + i);   \
   }
 
 template <class T>

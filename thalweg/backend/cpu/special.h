@@ -21,13 +21,15 @@ inline double digamma(double x) {
   double shift = 0;
   for (; x < 10; ++x) shift -= 1 / x;
   const double r = 1 / (x * x);
-  const double series = r * (1.0 / 12 - r * (1.0 / 120 - r * (1.0 / 252 - r * (1.0 / 240 - r * (1.0 / 132 - r * 691.0 / 32760)))));
+  const double series =
+      r * (1.0 / 12 - r * (1.0 / 120 - r * (1.0 / 252 - r * (1.0 / 240 - r * (1.0 / 132 - r * 691.0 / 32760)))));
   return shift + std::log(x) - 0.5 / x - series;
 }
 
 // Sum over k >= 0 of (x + k)^-s for s > 1, x > 0, by Euler-Maclaurin from x + 12 on.
 inline double hurwitz_zeta(double s, double x) {
-  constexpr double bernoulli[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000};
+  constexpr double bernoulli[] = {1.0 / 12,       -1.0 / 720,     1.0 / 30240,
+                                  -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000};
   double sum = 0;
   int k = 0;
   for (; k < 12; ++k) sum += std::pow(x + k, -s);

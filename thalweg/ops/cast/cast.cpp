@@ -47,7 +47,8 @@ DType promote(const char* op, DType a, DType b) {
   const bool floats = is_float(a) && is_float(b);
   if (floats && (a == f64 || b == f64)) return f64;
   if (floats && (a == f32 || b == f32)) return f32;
-  TW_FAIL(invalid_argument, op, "cast one of them: tw::cast(x, tw::f32)", "expected dtypes that meet in one, got {} and {}", a, b);
+  TW_FAIL(invalid_argument, op, "cast one of them: tw::cast(x, tw::f32)",
+          "expected dtypes that meet in one, got {} and {}", a, b);
 }
 
 }  // namespace thalweg

@@ -31,7 +31,8 @@ void run(const Dropout& op, Arrays in, Arrays out) {
         for (std::int64_t i = begin; i < end; i += 4) {
           const random::Words words = random::words(op.key, static_cast<std::uint64_t>(i / 4));
           for (std::int64_t k = 0; k < 4 && i + k < end; ++k)
-            y[i + k] = words[static_cast<std::size_t>(k)] >= threshold ? T(static_cast<Compute>(x[i + k]) * factor) : T(Compute(0));
+            y[i + k] = words[static_cast<std::size_t>(k)] >= threshold ? T(static_cast<Compute>(x[i + k]) * factor)
+                                                                       : T(Compute(0));
         }
       });
     }
@@ -39,7 +40,9 @@ void run(const Dropout& op, Arrays in, Arrays out) {
 }
 
 // Linear, and its own transpose.
-Gradients gradient(const Dropout& op, const Kept&, const Tensors& dy, Needs) { return {apply(dropout_info(), op, {dy[0]})[0]}; }
+Gradients gradient(const Dropout& op, const Kept&, const Tensors& dy, Needs) {
+  return {apply(dropout_info(), op, {dy[0]})[0]};
+}
 
 }  // namespace
 

@@ -36,8 +36,14 @@ Sample sample(const char* label, Shape shape, double rate) {
 TW_SAMPLES {
   return {.samples = {sample("a quarter", {7, 9}, 0.25), sample("nothing", {5}, 0), sample("everything", {3, 2}, 1),
                       sample("empty", {0, 3}, 0.5), sample("several tasks", {150, 333}, 0.5)},
-          .mistakes = {{.op = "dropout", .label = "rate above 1", .call = [] { dropout(ones({2}), 1.5); },
-                        .code = ErrorCode::invalid_argument, .words = {"[dropout]", "expected a rate of 0 to 1", "got 1.5"}},
-                       {.op = "dropout", .label = "integers", .call = [] { dropout(arange(3), 0.5); },
-                        .code = ErrorCode::invalid_argument, .words = {"[dropout]", "float", "i64"}}}};
+          .mistakes = {{.op = "dropout",
+                        .label = "rate above 1",
+                        .call = [] { dropout(ones({2}), 1.5); },
+                        .code = ErrorCode::invalid_argument,
+                        .words = {"[dropout]", "expected a rate of 0 to 1", "got 1.5"}},
+                       {.op = "dropout",
+                        .label = "integers",
+                        .call = [] { dropout(arange(3), 0.5); },
+                        .code = ErrorCode::invalid_argument,
+                        .words = {"[dropout]", "float", "i64"}}}};
 }

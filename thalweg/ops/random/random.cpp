@@ -34,8 +34,10 @@ Tensor fill(const char* op, const Shape& shape, DType dtype, const std::optional
         const Words block = words(key, static_cast<std::uint64_t>(i / per_block));
         for (std::int64_t k = 0; k < per_block && i + k < end; ++k) {
           const auto at = static_cast<std::size_t>(k);
-          if constexpr (std::is_same_v<T, double>) data[i + k] = f((block[2 * at] >> 5) * 0x1p-27 + unit(block[2 * at + 1]) * 0x1p-27);
-          else if constexpr (!std::is_integral_v<T>) data[i + k] = T(static_cast<float>(f(unit(block[at]))));
+          if constexpr (std::is_same_v<T, double>)
+            data[i + k] = f((block[2 * at] >> 5) * 0x1p-27 + unit(block[2 * at + 1]) * 0x1p-27);
+          else if constexpr (!std::is_integral_v<T>)
+            data[i + k] = T(static_cast<float>(f(unit(block[at]))));
         }
       }
     });
@@ -46,7 +48,8 @@ Tensor fill(const char* op, const Shape& shape, DType dtype, const std::optional
 // low + u (high - low) may round up to high; the interval is half open.
 Tensor uniform_float(const Shape& shape, const Uniform& options) {
   const double low = options.low, width = options.high - options.low;
-  const auto below = static_cast<double>(std::nextafter(static_cast<float>(options.high), static_cast<float>(options.low)));
+  const auto below =
+      static_cast<double>(std::nextafter(static_cast<float>(options.high), static_cast<float>(options.low)));
   return fill("uniform", shape, options.dtype, options.seed, [=, narrow = options.dtype != f64](double u) {
     const double value = low + u * width;
     return narrow && static_cast<float>(value) >= static_cast<float>(low + width) && width > 0 ? below : value;
@@ -55,14 +58,16 @@ Tensor uniform_float(const Shape& shape, const Uniform& options) {
 
 Tensor uniform_integer(const Shape& shape, const Uniform& options) {
   const double low = std::ceil(options.low), width = std::ceil(options.high) - low;
-  TW_CHECK_USER(width >= 1, "uniform", "choose high > low", "expected a whole number in [{}, {}), got none", options.low, options.high);
+  TW_CHECK_USER(width >= 1, "uniform", "choose high > low", "expected a whole number in [{}, {}), got none",
+                options.low, options.high);
   Tensor result = allocate_tensor({options.dtype, shape}, memory::owner("uniform"));
   const Key key = next_key(options.seed);
   with_type(options.dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_integral_v<T>)
       for (std::int64_t i = 0; i < shape.size(); ++i) {
         const auto drawn = below(static_cast<std::uint64_t>(width), words(key, static_cast<std::uint64_t>(i)));
-        static_cast<T*>(mutable_data(result))[i] = static_cast<T>(static_cast<std::int64_t>(low) + static_cast<std::int64_t>(drawn));
+        static_cast<T*>(mutable_data(result))[i] =
+            static_cast<T>(static_cast<std::int64_t>(low) + static_cast<std::int64_t>(drawn));
       }
   });
   return result;
@@ -95,14 +100,17 @@ Tensor truncated_normal(const Shape& shape, const Normal& options) {
 }
 
 Tensor uniform(const Shape& shape, const Uniform& options) {
-  TW_CHECK_USER(options.high >= options.low, "uniform", "swap low and high", "expected low <= high, got {} and {}", options.low, options.high);
-  TW_CHECK_USER(options.dtype != DType::boolean, "uniform", "use bernoulli", "expected a float or integer dtype, got {}", options.dtype);
+  TW_CHECK_USER(options.high >= options.low, "uniform", "swap low and high", "expected low <= high, got {} and {}",
+                options.low, options.high);
+  TW_CHECK_USER(options.dtype != DType::boolean, "uniform", "use bernoulli",
+                "expected a float or integer dtype, got {}", options.dtype);
   return is_float(options.dtype) ? uniform_float(shape, options) : uniform_integer(shape, options);
 }
 
 Tensor bernoulli(const Shape& shape, const Bernoulli& options) {
   const double p = options.probability;
-  TW_CHECK_USER(p >= 0 && p <= 1, "bernoulli", "a probability lies in [0, 1]", "expected a probability of 0 to 1, got {}", p);
+  TW_CHECK_USER(p >= 0 && p <= 1, "bernoulli", "a probability lies in [0, 1]",
+                "expected a probability of 0 to 1, got {}", p);
   return fill("bernoulli", shape, options.dtype, options.seed, [=](double u) { return u < p ? 1.0 : 0.0; });
 }
 

@@ -21,7 +21,7 @@ TW_API Tensor truncated_normal(const Shape& shape, const Normal& options = {}); 
 struct Uniform {
   double low = 0, high = 1;  // low <= x < high
   std::optional<std::uint64_t> seed = {};
-  DType dtype = f32;         // an integer dtype draws whole numbers
+  DType dtype = f32;  // an integer dtype draws whole numbers
 };
 TW_API Tensor uniform(const Shape& shape, const Uniform& options = {});
 
