@@ -46,19 +46,14 @@ double where(double c, double x, double z) { return c != 0 ? x : z; }
 
 double call(Row row, double x, [[maybe_unused]] double z, [[maybe_unused]] double a) {
   switch (row) {
-#define TW_PRIMITIVE1(name, dx, kind, domain)               \
-  case Row::name: return name(x);                           \
-      #define TW_PRIMITIVE2(name, dx, dz, kind, domain)     \
-  case Row::name: return name(x, z);                        \
-      #define TW_PRIMITIVE3(name, dx, dz, da, kind, domain) \
-  case Row::name: return name(x, z, a);                     \
-      #define TW_UNARY(name, y, dx, kind, domain)           \
-  case Row::name: return name(x);                           \
-      #define TW_BINARY(name, y, dx, dz, kind, domain)      \
-  case Row::name: return name(x, z);                        \
-      #define TW_TERNARY(name, y, dx, dz, da, kind, domain) \
-  case Row::name:                                           \
-    return name(x, z, a);
+// clang-format off
+#define TW_PRIMITIVE1(name, dx, kind, domain) case Row::name: return name(x);
+#define TW_PRIMITIVE2(name, dx, dz, kind, domain) case Row::name: return name(x, z);
+#define TW_PRIMITIVE3(name, dx, dz, da, kind, domain) case Row::name: return name(x, z, a);
+#define TW_UNARY(name, y, dx, kind, domain) case Row::name: return name(x);
+#define TW_BINARY(name, y, dx, dz, kind, domain) case Row::name: return name(x, z);
+#define TW_TERNARY(name, y, dx, dz, da, kind, domain) case Row::name: return name(x, z, a);
+// clang-format on
 #include "thalweg/ops/elementwise.def"
 #include "thalweg/ops/undef_rows.h"
     case Row::count: break;
