@@ -58,13 +58,13 @@ asan ubsan tsan: setup ## all tests under a sanitizer
 	$(CTEST) --test-dir build/$@
 
 format: setup-tools ## clang-format all sources in place
-	clang-format-14 -i $(SOURCES)
+	@clang-format-14 -i $(SOURCES)
 
 format-check: setup-tools ## fail if make format would change something
-	clang-format-14 --dry-run -Werror $(SOURCES)
+	@clang-format-14 --dry-run -Werror $(SOURCES)
 
 tidy: configure setup-tools ## clang-tidy all sources
-	printf '%s\n' $(UNITS) | xargs -P $(JOBS) -n 4 clang-tidy-14 -p $(BUILD) --quiet
+	@printf '%s\n' $(UNITS) | xargs -P $(JOBS) -n 4 clang-tidy-14 -p $(BUILD) --quiet
 
 clean: ## remove what was built, keep what was downloaded
 	rm -rf $(BUILD) build/asan build/ubsan build/tsan build/no-onednn
