@@ -52,24 +52,9 @@ struct Vector {
   friend HWY_INLINE Vector abs(Vector x) { return Vector(hn::Abs(x.v)); }
   friend HWY_INLINE Vector sqrt(Vector x) { return Vector(hn::Sqrt(x.v)); }
 
-#define TW_MATH1(name) \
-  friend HWY_INLINE Vector name(Vector x) { return Vector(math::name(D(), x.v)); }
-#define TW_MATH2(name) \
-  friend HWY_INLINE Vector name(Vector x, Vector z) { return Vector(math::name(D(), x.v, z.v)); }
-  // clang-format off
-  TW_MATH1(floor) TW_MATH1(ceil) TW_MATH1(round) TW_MATH1(sign)
-  TW_MATH1(exp) TW_MATH1(expm1) TW_MATH1(log) TW_MATH1(log1p)
-  TW_MATH1(sin) TW_MATH1(cos) TW_MATH1(tan) TW_MATH1(asin) TW_MATH1(acos) TW_MATH1(atan)
-  TW_MATH1(sinh) TW_MATH1(cosh) TW_MATH1(tanh) TW_MATH1(asinh) TW_MATH1(acosh) TW_MATH1(atanh)
-  TW_MATH1(erf) TW_MATH1(erfc) TW_MATH1(lgamma)
-  TW_MATH2(max) TW_MATH2(min) TW_MATH2(pow) TW_MATH2(atan2)
-  // clang-format on
-#undef TW_MATH1
-#undef TW_MATH2
-
-      // Rare functions, lane by lane in double.
-      template <class F>
-      static HWY_NOINLINE Vector by_lane(F f, Vector x, Vector z) {
+  // Rare functions, lane by lane in double.
+  template <class F>
+  static HWY_NOINLINE Vector by_lane(F f, Vector x, Vector z) {
     HWY_ALIGN T xs[hn::MaxLanes(D())], zs[hn::MaxLanes(D())];
     hn::Store(x.v, D(), xs);
     hn::Store(z.v, D(), zs);
@@ -85,6 +70,21 @@ struct Vector {
   friend HWY_INLINE Vector floormod(Vector x, Vector z) {
     return by_lane([](double p, double q) { return special::floormod(p, q); }, x, z);
   }
+
+#define TW_MATH1(name) \
+  friend HWY_INLINE Vector name(Vector x) { return Vector(math::name(D(), x.v)); }
+#define TW_MATH2(name) \
+  friend HWY_INLINE Vector name(Vector x, Vector z) { return Vector(math::name(D(), x.v, z.v)); }
+  // clang-format off
+  TW_MATH1(floor) TW_MATH1(ceil) TW_MATH1(round) TW_MATH1(sign)
+  TW_MATH1(exp) TW_MATH1(expm1) TW_MATH1(log) TW_MATH1(log1p)
+  TW_MATH1(sin) TW_MATH1(cos) TW_MATH1(tan) TW_MATH1(asin) TW_MATH1(acos) TW_MATH1(atan)
+  TW_MATH1(sinh) TW_MATH1(cosh) TW_MATH1(tanh) TW_MATH1(asinh) TW_MATH1(acosh) TW_MATH1(atanh)
+  TW_MATH1(erf) TW_MATH1(erfc) TW_MATH1(lgamma)
+  TW_MATH2(max) TW_MATH2(min) TW_MATH2(pow) TW_MATH2(atan2)
+  // clang-format on
+#undef TW_MATH1
+#undef TW_MATH2
 };
 
 }  // namespace thalweg::HWY_NAMESPACE
