@@ -77,27 +77,28 @@ Tensor from_nested(const Nested& list, int rank) {
   return values.tensor();
 }
 
-template <class T>
-using List = std::initializer_list<T>;
-
 }  // namespace detail
 
-// The values of nested lists, or of one number; their C++ type decides the dtype: {{1.f, 2.f}, {3.f, 4.f}} is f32 [2,
-// 2].
+// The values of nested lists, or of one number; their C++ type decides the dtype: {{1.f, 2.f}, {3.f, 4.f}} is
+// f32 [2, 2].
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(T value) { return Tensor::from(std::vector<T>{value}, {}); }
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(detail::List<T> list) { return detail::from_nested<T>(list, 1); }
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> list) {
+  return detail::from_nested<T>(list, 1);
+}
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(detail::List<detail::List<T>> list) {
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> list) {
   return detail::from_nested<T>(list, 2);
 }
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(detail::List<detail::List<detail::List<T>>> list) {
+requires std::is_arithmetic_v<T> Tensor
+tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) {
   return detail::from_nested<T>(list, 3);
 }
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(detail::List<detail::List<detail::List<detail::List<T>>>> list) {
+requires std::is_arithmetic_v<T> Tensor
+tensor(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>> list) {
   return detail::from_nested<T>(list, 4);
 }
 
