@@ -128,6 +128,10 @@ Ref<Buffer> Buffer::wrap(void* data, std::int64_t bytes, std::shared_ptr<const v
   return Ref<Buffer>(new Buffer(data, bytes, memory::by_user, std::move(keep)));
 }
 
+Ref<Buffer> Buffer::symbolic(std::shared_ptr<const std::string> name) {
+  return Ref<Buffer>(new Buffer(nullptr, -1, memory::by_user, std::move(name)));
+}
+
 Buffer::~Buffer() {
   if (keep_) return;
   memory::count_out(bytes_, owner_);

@@ -31,8 +31,12 @@ class TW_API Buffer final : public Counted<Buffer> {
   static Ref<Buffer> allocate(std::int64_t bytes, memory::Owner owner);
   // Memory of the host program, kept alive by `keep`; not counted.
   static Ref<Buffer> wrap(void* data, std::int64_t bytes, std::shared_ptr<const void> keep);
+  // No bytes at all: what the symbolic tensors of a trace share. `name` is the function being traced.
+  static Ref<Buffer> symbolic(std::shared_ptr<const std::string> name);
   ~Buffer();
 
+  bool is_symbolic() const { return data_ == nullptr && bytes_ < 0; }
+  const std::string& function_name() const { return *static_cast<const std::string*>(keep_.get()); }
   void* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
   bool writable() const { return !keep_; }

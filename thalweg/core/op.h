@@ -6,15 +6,23 @@
 //   void run(const Matmul&, Arrays in, Arrays out)                    the CPU kernel, or with workspace:
 //   void run(const Matmul&, Arrays in, Arrays out, Scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
 //   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte
-//   offset, or -1 Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
+//                                                                     offset, or -1
+//   Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
 //   Gradients gradient(const Matmul&, const Kept&, const Tensors& dy, Needs)   one entry per input, in public ops
-//   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle and default
-//   gradient bool differentiable(const Matmul&)                                returning false: explicitly not
-//   differentiable
+//   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle, default gradient
+//   bool differentiable(const Matmul&)                                returning false: explicitly not differentiable
+//   BatchStates batch_rule(const Matmul&, Inputs, BatchStates& in, std::int64_t examples)
+//                                                                     the outputs' states; may turn a whole input into
+//                                                                     rows, which are then cut out of it
+//   Matmul with_batch(const Matmul&, const BatchState& out, std::int64_t examples)
+//                                                                     the attributes for another number of examples
+// and TW_FIELDS names its attributes.
 #include <concepts>
 #include <memory>
 #include <span>
 
+#include "thalweg/core/batch.h"
+#include "thalweg/core/fields.h"
 #include "thalweg/core/gradient.h"
 #include "thalweg/core/tensor.h"
 
@@ -111,6 +119,11 @@ struct OpInfo {
   Gradients (*gradient)(const void* op, const Kept&, const Tensors& dy, Needs);
   Tensors (*reference)(const void* op, const Tensors& in);
   std::shared_ptr<const void> (*copy)(const void* op);
+  std::shared_ptr<void> (*make)();                                                            // with default attributes
+  void (*visit)(void* op, FieldVisitor&);                                                     // null: no attributes
+  BatchStates (*batch_rule)(const void* op, Inputs, BatchStates& in, std::int64_t examples);  // null: blocked
+  std::shared_ptr<const void> (*with_batch)(const void* op, const BatchState& out,
+                                            std::int64_t examples);  // null: as it is
 };
 
 // Runs an op: infers, allocates, computes, and shows the call to the tapes of this thread.
@@ -174,6 +187,24 @@ void set_gradient(OpInfo& info) {
 }
 
 template <class Op>
+void set_fields(OpInfo& info) {
+  if constexpr (requires(Op & op, FieldVisitor & visitor) { visit_op(op, visitor); })
+    info.visit = [](void* op, FieldVisitor& visitor) { visit_op(*static_cast<Op*>(op), visitor); };
+}
+
+template <class Op>
+void set_batch(OpInfo& info) {
+  if constexpr (requires(const Op& op, Inputs in, BatchStates& states) { batch_rule(op, in, states, 1); })
+    info.batch_rule = [](const void* op, Inputs in, BatchStates& states, std::int64_t examples) -> BatchStates {
+      return batch_rule(as<Op>(op), in, states, examples);
+    };
+  if constexpr (requires(const Op& op, const BatchState& out) { with_batch(op, out, 1); })
+    info.with_batch = [](const void* op, const BatchState& out, std::int64_t examples) -> std::shared_ptr<const void> {
+      return std::make_shared<Op>(with_batch(as<Op>(op), out, examples));
+    };
+}
+
+template <class Op>
 OpInfo make_op_info(const char* name) {
   OpInfo info{};
   info.name = name;
@@ -184,6 +215,9 @@ OpInfo make_op_info(const char* name) {
   if constexpr (requires(const Op& op, Inputs in) { alias(op, in); })
     info.alias = [](const void* op, Inputs in) -> std::int64_t { return alias(as<Op>(op), in); };
   info.copy = [](const void* op) -> std::shared_ptr<const void> { return std::make_shared<Op>(as<Op>(op)); };
+  info.make = []() -> std::shared_ptr<void> { return std::make_shared<Op>(); };
+  set_fields<Op>(info);
+  set_batch<Op>(info);
   return info;
 }
 

@@ -9,6 +9,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/core/tracer.h"
 
 namespace thalweg {
 
@@ -92,6 +93,10 @@ VariableImpl::~VariableImpl() {
 Variable::Variable(const Tensor& initial, VariableOptions options) {
   TW_CHECK_USER(initial.defined(), "variable", "make it with an initial value: Variable w(tw::zeros({5, 10}))",
                 "expected an initial value, got an undefined tensor");
+  TW_CHECK(failed_precondition, !is_symbolic(initial), "variable",
+           "make variables before the function, or from values that do not depend on its arguments",
+           "expected an initial value known while function \"{}\" is traced, got a symbolic tensor of shape {}",
+           initial.impl().buffer->function_name(), initial.shape());
   if (options.name.empty()) options.name = "variable_" + std::to_string(registry().made.load() + 1);
   impl_ = std::make_shared<VariableImpl>(initial, std::move(options));
 }
@@ -105,7 +110,9 @@ VariableImpl& Variable::checked() const {
 Tensor Variable::value() const {
   auto& impl = checked();
   Tensor value;
-  {
+  if (Tracer* trace = tracer()) {
+    value = trace->read(*this);
+  } else {
     std::lock_guard lock(impl.mutex);
     value = view_of(impl.storage, impl.spec);
   }
@@ -137,6 +144,7 @@ void Variable::update(const char* op, const Tensor& value, int sign) {
                 "cast, reshape or broadcast the value first; a variable keeps its shape and dtype",
                 "variable \"{}\": expected {} {}, got {} {}", impl.name, impl.spec.shape, impl.spec.dtype,
                 value.shape(), value.dtype());
+  if (Tracer* trace = tracer()) return trace->assign(*this, value, sign);
   std::lock_guard lock(impl.mutex);
   if (sign == 0) {
     impl.storage = adopt(value);
