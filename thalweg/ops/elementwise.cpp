@@ -98,6 +98,7 @@ OpInfo make_row_op(const RowInfo& row) {
   info.name = row.name;
   info.owner = memory::owner(row.name);
   info.kind = gradient_kind(row.row);
+  info.in_place = true;
   info.infer = infer_row;
   info.run = [](const void* op, Arrays in, Arrays out, Scratch) { run_program(row_program(info_of(op).row), in, out); };
   info.keeps = keeps_of_row;
