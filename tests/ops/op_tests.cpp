@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "tests/ops/checks.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 #include "thalweg/autodiff/tape.h"
@@ -122,8 +123,6 @@ void nonfinite(const Sample& sample) {
   }
 }
 
-using Check = void (*)(const Sample&);
-
 class SampleTest : public ::testing::Test {
  public:
   SampleTest(Check check, std::vector<const Sample*> samples) : check_(check), samples_(std::move(samples)) {}
@@ -170,8 +169,9 @@ class MistakeTest : public ::testing::Test {
 void register_tests() {
   std::map<std::string, std::vector<const Sample*>> by_op;
   for (const auto& sample : registered().samples) by_op[sample.op].push_back(&sample);
-  const std::pair<const char*, Check> checks[] = {
-      {"Values", values}, {"Dtypes", dtypes}, {"Gradients", gradients}, {"Threads", threads}, {"Nonfinite", nonfinite}};
+  const std::pair<const char*, Check> checks[] = {{"Values", values},       {"Dtypes", dtypes},
+                                                  {"Gradients", gradients}, {"Threads", threads},
+                                                  {"Nonfinite", nonfinite}, {"Fields", check_fields}};
   for (const auto& [suite, check] : checks)
     for (const auto& entry : by_op)
       ::testing::RegisterTest(
