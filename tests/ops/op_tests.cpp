@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "tests/ops/checks.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 #include "thalweg/autodiff/tape.h"
@@ -142,8 +143,6 @@ void compiled(const Sample& sample) {
   EXPECT_EQ(f.stats().traces, 1);
 }
 
-using Check = void (*)(const Sample&);
-
 class SampleTest : public ::testing::Test {
  public:
   SampleTest(Check check, std::vector<const Sample*> samples) : check_(check), samples_(std::move(samples)) {}
@@ -190,9 +189,10 @@ class MistakeTest : public ::testing::Test {
 void register_tests() {
   std::map<std::string, std::vector<const Sample*>> by_op;
   for (const auto& sample : registered().samples) by_op[sample.op].push_back(&sample);
-  const std::pair<const char*, Check> checks[] = {
-      {"Values", values}, {"Dtypes", dtypes}, {"Gradients", gradients}, {"Threads", threads}, {"Nonfinite", nonfinite},
-      {"Compiled", compiled}};
+  const std::pair<const char*, Check> checks[] = {{"Values", values},       {"Dtypes", dtypes},
+                                                  {"Gradients", gradients}, {"Threads", threads},
+                                                  {"Nonfinite", nonfinite}, {"Fields", check_fields},
+                                                  {"Compiled", compiled}};
   for (const auto& [suite, check] : checks)
     for (const auto& entry : by_op)
       ::testing::RegisterTest(

@@ -20,7 +20,7 @@
 //                                                                     rows, which are then cut out of it
 //   Matmul with_batch(const Matmul&, const BatchState& out, std::int64_t examples)
 //                                                                     the attributes for another number of examples
-// and TW_FIELDS names its attributes.
+// and TW_FIELDS, right after the struct, names its attributes.
 #include <concepts>
 #include <memory>
 #include <span>
@@ -193,7 +193,9 @@ void set_gradient(OpInfo& info) {
 
 template <class Op>
 void set_fields(OpInfo& info) {
-  if constexpr (requires(Op & op, FieldVisitor & visitor) { visit_op(op, visitor); })
+  constexpr bool has_fields = requires(Op & op, FieldVisitor & visitor) { visit_op(op, visitor); };
+  static_assert(std::is_empty_v<Op> || has_fields, "name the attributes of the op: TW_FIELDS(Op, first, second)");
+  if constexpr (has_fields)
     info.visit = [](void* op, FieldVisitor& visitor) { visit_op(*static_cast<Op*>(op), visitor); };
 }
 
