@@ -80,6 +80,12 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   }
 }
 
+// Asks for the lines of x [n], which the block after this one reads.
+template <class T>
+HWY_INLINE void prefetch(const T* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += 64 / static_cast<std::int64_t>(sizeof(T))) __builtin_prefetch(x + i);
+}
+
 // Scores are scaled last: a tile holds s = sign(scale) * q k^T, the same bits in both passes, and p is the exponential
 // of |scale| * (s - largest), a difference that has not been rounded to the digits of a large score.
 template <class T>
