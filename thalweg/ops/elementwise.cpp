@@ -1,6 +1,7 @@
 #include "thalweg/ops/elementwise.h"
 
 #include <utility>
+#include <functional>
 #include <vector>
 
 #include "thalweg/core/check.h"
@@ -173,6 +174,12 @@ const RowInfo* find_row(std::string_view name) {
 const OpInfo& row_op(Row row) {
   static const auto* ops = new std::vector<OpInfo>(make_row_ops(std::make_index_sequence<row_count>()));
   return (*ops)[static_cast<std::size_t>(row)];
+}
+
+const RowInfo* row_of(const OpInfo& info) {
+  const OpInfo* first = &row_op(Row{});
+  const bool inside = std::less_equal<>()(first, &info) && std::less<>()(&info, first + row_count);
+  return inside ? &row_info(static_cast<Row>(&info - first)) : nullptr;
 }
 
 Tensor call_row(Row row, std::span<const Tensor> inputs) {

@@ -16,6 +16,9 @@ struct Compiled {
   std::shared_ptr<const Executable> executable;
 };
 
+// All passes in their order; `after` sees the graph after each.
+Graph run_passes(Graph graph, const std::function<void(const char* pass, const Graph&)>& after = {});
+
 Compiled compile(Graph graph, const CompileOptions& options);
 
 }  // namespace thalweg
