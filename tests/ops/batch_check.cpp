@@ -146,7 +146,7 @@ std::string describe(const Assignment& assignment) {
 
 void check_batch(const Sample& sample) {
   for (DType dtype : {f64, f32})
-    for (const auto& call : record_calls(sample, in_dtype(draw(sample.inputs, 8), dtype)))
+    for (const auto& call : record_calls([&] { sample.call(in_dtype(draw(sample.inputs, 8), dtype)); }))
       for (const auto& assignment : assignments(call)) {
         if (!assignment.splits()) continue;
         SCOPED_TRACE(call.info->name + (": " + describe(assignment)));
@@ -165,7 +165,7 @@ const std::set<std::string> never_split{"batch_norm", "batch_norm_backward"};
 TEST(batch, every_op_splits_unless_its_examples_mix) {
   std::set<std::string> splitting;
   for (const auto& sample : registered().samples) {
-    for (const auto& call : record_calls(sample, draw(sample.inputs, 8)))
+    for (const auto& call : record_calls([&] { sample.call(draw(sample.inputs, 8)); }))
       for (const auto& assignment : assignments(call))
         if (assignment.splits()) splitting.insert(call.info->name);
   }
