@@ -6,6 +6,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/broadcast.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/registry.h"
@@ -112,6 +113,9 @@ OpInfo make_row_op() {
   info.gradient = gradient_of_row;
   info.copy = [](const void* op) -> std::shared_ptr<const void> { return no_owner(op); };
   info.make = [] { return no_owner(&row); };
+  info.batch_rule = [](const void*, Inputs in, BatchStates& states, std::int64_t examples) {
+    return broadcast_rule(in, states, examples);
+  };
   return info;
 }
 

@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/broadcast.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
@@ -88,6 +89,10 @@ Specs infer(const Fused& op, Inputs in) {
 void run(const Fused& op, Arrays in, Arrays out) { run_program(*op.program, in, out); }
 
 Tensors reference(const Fused& op, const Tensors& in) { return run_as_ops(*op.program, in); }
+
+BatchStates batch_rule(const Fused& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return broadcast_rule(in, states, examples, static_cast<int>(op.program->outputs.size()));
+}
 
 }  // namespace
 
