@@ -16,6 +16,7 @@
 #include "thalweg/core/tensor.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/variable.h"
+#include "thalweg/nn/nn.h"
 #include "thalweg/ops/ops.h"
 #include "thalweg/version.h"
 
