@@ -14,6 +14,7 @@
 #include "thalweg/nn/layer.h"
 #include "thalweg/nn/makers.h"
 #include "thalweg/nn/module.h"
+#include "thalweg/nn/normalization.h"
 #include "thalweg/nn/norms.h"
 #include "thalweg/nn/pool.h"
 #include "thalweg/nn/recurrent.h"
