@@ -25,74 +25,44 @@ LayerMaker maker(const char* kind, Options options) {
           }};
 }
 
-inline LayerMaker dense(DenseOptions options) { return maker<Dense>("dense", std::move(options)); }
-inline LayerMaker dense(std::int64_t units, Activation activation = {}) {
-  return dense({.units = units, .activation = std::move(activation)});
-}
+TW_API LayerMaker dense(DenseOptions options);
+TW_API LayerMaker dense(std::int64_t units, Activation activation = {});
 
-inline LayerMaker conv1d(ConvOptions options) { return maker<Conv1D>("conv1d", std::move(options)); }
-inline LayerMaker conv2d(ConvOptions options) { return maker<Conv2D>("conv2d", std::move(options)); }
-inline LayerMaker conv3d(ConvOptions options) { return maker<Conv3D>("conv3d", std::move(options)); }
-inline LayerMaker conv1d_transpose(ConvOptions options) {
-  return maker<Conv1DTranspose>("conv1d_transpose", std::move(options));
-}
-inline LayerMaker conv2d_transpose(ConvOptions options) {
-  return maker<Conv2DTranspose>("conv2d_transpose", std::move(options));
-}
-inline LayerMaker depthwise_conv2d(DepthwiseConvOptions options) {
-  return maker<DepthwiseConv2D>("depthwise_conv2d", std::move(options));
-}
-inline LayerMaker separable_conv2d(SeparableConvOptions options) {
-  return maker<SeparableConv2D>("separable_conv2d", std::move(options));
-}
+TW_API LayerMaker conv1d(ConvOptions options);
+TW_API LayerMaker conv2d(ConvOptions options);
+TW_API LayerMaker conv3d(ConvOptions options);
+TW_API LayerMaker conv1d_transpose(ConvOptions options);
+TW_API LayerMaker conv2d_transpose(ConvOptions options);
+TW_API LayerMaker depthwise_conv2d(DepthwiseConvOptions options);
+TW_API LayerMaker separable_conv2d(SeparableConvOptions options);
 
-inline LayerMaker max_pool(PoolOptions options = {}) { return maker<MaxPool>("max_pool", std::move(options)); }
-inline LayerMaker avg_pool(PoolOptions options = {}) { return maker<AvgPool>("avg_pool", std::move(options)); }
-inline LayerMaker global_avg_pool(GlobalPoolOptions options = {}) {
-  return maker<GlobalAvgPool>("global_avg_pool", std::move(options));
-}
-inline LayerMaker global_max_pool(GlobalPoolOptions options = {}) {
-  return maker<GlobalMaxPool>("global_max_pool", std::move(options));
-}
-inline LayerMaker zero_padding(ZeroPaddingOptions options = {}) {
-  return maker<ZeroPadding>("zero_padding", std::move(options));
-}
-inline LayerMaker up_sampling2d(UpSamplingOptions options = {}) {
-  return maker<UpSampling2D>("up_sampling2d", std::move(options));
-}
-inline LayerMaker flatten(FlattenOptions options = {}) { return maker<Flatten>("flatten", std::move(options)); }
+TW_API LayerMaker max_pool(PoolOptions options = {});
+TW_API LayerMaker avg_pool(PoolOptions options = {});
+TW_API LayerMaker global_avg_pool(GlobalPoolOptions options = {});
+TW_API LayerMaker global_max_pool(GlobalPoolOptions options = {});
+TW_API LayerMaker zero_padding(ZeroPaddingOptions options = {});
+TW_API LayerMaker up_sampling2d(UpSamplingOptions options = {});
+TW_API LayerMaker flatten(FlattenOptions options = {});
 
-inline LayerMaker batch_norm(BatchNormOptions options = {}) {
-  return maker<BatchNorm>("batch_norm", std::move(options));
-}
-inline LayerMaker layer_norm(LayerNormOptions options = {}) {
-  return maker<LayerNorm>("layer_norm", std::move(options));
-}
-inline LayerMaker rms_norm(RMSNormOptions options = {}) { return maker<RMSNorm>("rms_norm", std::move(options)); }
-inline LayerMaker group_norm(GroupNormOptions options = {}) {
-  return maker<GroupNorm>("group_norm", std::move(options));
-}
-inline LayerMaker unit_norm(UnitNormOptions options = {}) { return maker<UnitNorm>("unit_norm", std::move(options)); }
-inline LayerMaker dropout(double rate) { return maker<Dropout>("dropout", DropoutOptions{.rate = rate}); }
+TW_API LayerMaker batch_norm(BatchNormOptions options = {});
+TW_API LayerMaker layer_norm(LayerNormOptions options = {});
+TW_API LayerMaker rms_norm(RMSNormOptions options = {});
+TW_API LayerMaker group_norm(GroupNormOptions options = {});
+TW_API LayerMaker unit_norm(UnitNormOptions options = {});
+TW_API LayerMaker dropout(double rate);
 
-inline LayerMaker embedding(EmbeddingOptions options) { return maker<Embedding>("embedding", std::move(options)); }
-inline LayerMaker self_attention(SelfAttentionOptions options) {
-  return maker<SelfAttention>("self_attention", std::move(options));
-}
-inline LayerMaker transformer_block(TransformerBlockOptions options) {
-  return maker<TransformerBlock>("transformer_block", std::move(options));
-}
-inline LayerMaker lstm(RecurrentOptions options) { return maker<LSTM>("lstm", std::move(options)); }
-inline LayerMaker gru(RecurrentOptions options) { return maker<GRU>("gru", std::move(options)); }
-inline LayerMaker simple_rnn(RecurrentOptions options) { return maker<SimpleRNN>("simple_rnn", std::move(options)); }
-inline LayerMaker residual(ResidualOptions options) { return maker<Residual>("residual", std::move(options)); }
+TW_API LayerMaker embedding(EmbeddingOptions options);
+TW_API LayerMaker self_attention(SelfAttentionOptions options);
+TW_API LayerMaker transformer_block(TransformerBlockOptions options);
+TW_API LayerMaker lstm(RecurrentOptions options);
+TW_API LayerMaker gru(RecurrentOptions options);
+TW_API LayerMaker simple_rnn(RecurrentOptions options);
+TW_API LayerMaker residual(ResidualOptions options);
 
-inline LayerMaker relu(ReLUOptions options = {}) { return maker<ReLU>("relu", std::move(options)); }
-inline LayerMaker leaky_relu(LeakyReLUOptions options = {}) {
-  return maker<LeakyReLU>("leaky_relu", std::move(options));
-}
-inline LayerMaker prelu(PReLUOptions options = {}) { return maker<PReLU>("prelu", std::move(options)); }
-inline LayerMaker elu(ELUOptions options = {}) { return maker<ELU>("elu", std::move(options)); }
-inline LayerMaker softmax(SoftmaxOptions options = {}) { return maker<Softmax>("softmax", std::move(options)); }
+TW_API LayerMaker relu(ReLUOptions options = {});
+TW_API LayerMaker leaky_relu(LeakyReLUOptions options = {});
+TW_API LayerMaker prelu(PReLUOptions options = {});
+TW_API LayerMaker elu(ELUOptions options = {});
+TW_API LayerMaker softmax(SoftmaxOptions options = {});
 
 }  // namespace thalweg::nn
