@@ -10,14 +10,18 @@
 #include "thalweg/core/dtype.h"
 #include "thalweg/core/error.h"
 #include "thalweg/core/gradient.h"
+#include "thalweg/core/layer.h"
+#include "thalweg/core/living.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/memory.h"
+#include "thalweg/core/scopes.h"
 #include "thalweg/core/shape.h"
 #include "thalweg/core/tensor.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/variable.h"
 #include "thalweg/nn/nn.h"
 #include "thalweg/ops/ops.h"
+#include "thalweg/plan/function.h"
 #include "thalweg/version.h"
 
 namespace tw = thalweg;

@@ -16,6 +16,8 @@ template <bool largest>
 struct ArgReduce {
   std::int64_t axis;
 };
+TW_FIELDS(ArgReduce<true>, axis)
+TW_FIELDS(ArgReduce<false>, axis)
 
 template <bool largest>
 constexpr const char* name = largest ? "argmax" : "argmin";

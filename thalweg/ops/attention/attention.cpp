@@ -26,6 +26,8 @@ struct Scores {
 };
 struct Forward : Scores {};   // q, k, v [, mask] -> o, statistics
 struct Backward : Scores {};  // q, k, v, o, statistics, do [, mask] -> dq, dk, dv
+TW_FIELDS(Forward, causal, scale)
+TW_FIELDS(Backward, causal, scale)
 
 void check_operand(const char* what, const Spec& spec, const Spec& q) {
   TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]",

@@ -11,6 +11,7 @@ namespace {
 struct Cast {
   DType dtype;
 };
+TW_FIELDS(Cast, dtype)
 
 Specs infer(const Cast& op, Inputs in) { return {Spec{op.dtype, in[0].shape}}; }
 

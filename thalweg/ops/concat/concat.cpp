@@ -13,6 +13,7 @@ namespace {
 struct Concat {
   int axis;
 };
+TW_FIELDS(Concat, axis)
 
 Specs infer(const Concat& op, Inputs in) {
   const Spec& first = in[0];

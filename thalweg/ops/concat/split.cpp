@@ -14,6 +14,7 @@ struct Split {
   std::vector<std::int64_t> sizes;
   int axis;
 };
+TW_FIELDS(Split, sizes, axis)
 
 Specs infer(const Split& op, Inputs in) {
   std::int64_t total = 0;

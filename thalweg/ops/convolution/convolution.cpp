@@ -26,6 +26,9 @@ struct BackwardData : Geometry {
 struct BackwardWeights : Geometry {
   Ints kernel;  // spatial sizes of w
 };              // x, y -> w
+TW_FIELDS(Forward, spatial, options.strides, options.padding, options.dilations, options.groups)
+TW_FIELDS(BackwardData, spatial, options.strides, options.padding, options.dilations, options.groups, input)
+TW_FIELDS(BackwardWeights, spatial, options.strides, options.padding, options.dilations, options.groups, kernel)
 
 constexpr const char* forward_names[] = {"conv1d", "conv2d", "conv3d"};
 constexpr const char* transpose_names[] = {"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"};

@@ -27,6 +27,9 @@ struct LinearRecurrence {
   std::int64_t axis;
   bool reverse;
 };
+TW_FIELDS(CumulativeSum, options.axis, options.exclusive, options.reverse)
+TW_FIELDS(CumulativeProduct, options.axis, options.exclusive, options.reverse)
+TW_FIELDS(LinearRecurrence, axis, reverse)
 
 // What a running value is held in: 16-bit floats in f32, integers unsigned, so that they wrap around.
 template <class T>

@@ -17,6 +17,8 @@ struct DiagPart {};
 struct BandPart {
   std::int64_t lower, upper;
 };
+TW_FIELDS(Diag, rows, columns)
+TW_FIELDS(BandPart, lower, upper)
 
 void check_matrix(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 2, op, "matrices are the last two axes", "expected a tensor of rank 2 or more, got {}",

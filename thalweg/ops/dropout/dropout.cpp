@@ -14,6 +14,7 @@ struct Dropout {
   double rate;
   random::Key key;
 };
+TW_FIELDS(Dropout, rate, key.seed, key.ordinal)
 
 Specs infer(const Dropout&, Inputs in) { return {in[0]}; }
 

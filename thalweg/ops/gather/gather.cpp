@@ -18,6 +18,7 @@ namespace {
 struct GatherAxis {
   int axis, batch_dims;
 };
+TW_FIELDS(GatherAxis, axis, batch_dims)
 
 GatherLayout layout_of(const GatherAxis& op, const Shape& x, const Shape& indices) {
   return {.batches = x.product(0, op.batch_dims),
@@ -76,6 +77,7 @@ struct Lookup {
   bool negative_is_zero;
   const char* name() const { return negative_is_zero ? "gather_or_zero" : "embedding_lookup"; }
 };
+TW_FIELDS(Lookup, negative_is_zero)
 
 Specs infer(const Lookup& op, Inputs in) {
   require_index_dtype(op.name(), "ids", in[1].dtype);

@@ -66,6 +66,7 @@ void copy_all(const Array& from, const Array& to) {
 struct ScatterNd {
   Shape shape;
 };
+TW_FIELDS(ScatterNd, shape)
 
 Specs infer(const ScatterNd& op, Inputs in) {
   require_sum("scatter_nd", in[1].dtype);

@@ -14,6 +14,8 @@ namespace {
 
 struct Forward : GroupNorm {};   // x, scale, offset -> y, mean, rstd
 struct Backward : GroupNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doffset
+TW_FIELDS(Forward, groups, epsilon)
+TW_FIELDS(Backward, groups, epsilon)
 
 Specs infer(const Forward& op, Inputs in) {
   const Spec group{in[0].dtype, Shape{in[0].shape[0], op.groups}};

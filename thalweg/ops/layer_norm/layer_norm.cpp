@@ -17,6 +17,10 @@ struct Layer : LayerNorm {};          // x, scale, offset -> y, mean, rstd
 struct LayerBackward : LayerNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doffset
 struct Rms : RmsNorm {};              // x, scale -> y, rstd
 struct RmsBackward : RmsNorm {};      // x, scale, rstd, dy -> dx, dscale
+TW_FIELDS(Layer, epsilon)
+TW_FIELDS(LayerBackward, epsilon)
+TW_FIELDS(Rms, epsilon)
+TW_FIELDS(RmsBackward, epsilon)
 
 Spec row_spec(const Spec& x) { return {x.dtype, x.shape.without(x.rank() - 1)}; }
 

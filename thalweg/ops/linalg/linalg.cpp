@@ -23,6 +23,7 @@ struct MatrixInverse {};
 struct TriangularSolve {
   bool transposed;
 };
+TW_FIELDS(TriangularSolve, transposed)
 
 Specs infer_square(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 2 && x.shape.last() == x.shape[x.rank() - 2], op, "matrices are the last two axes",

@@ -14,6 +14,7 @@ namespace thalweg {
 namespace {
 
 struct MatmulOp : Matmul {};
+TW_FIELDS(MatmulOp, transpose_a, transpose_b)
 
 Shape batch_of(const Shape& shape) { return shape.prefix(shape.rank() - 2); }
 

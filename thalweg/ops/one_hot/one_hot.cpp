@@ -18,6 +18,7 @@ struct OneHotAxis {
   int axis;
   DType dtype;
 };
+TW_FIELDS(OneHotAxis, depth, on, off, axis, dtype)
 
 Specs infer(const OneHotAxis& op, Inputs in) {
   require_index_dtype("one_hot", "indices", in[0].dtype);

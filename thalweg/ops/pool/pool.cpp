@@ -15,6 +15,11 @@ struct AvgPool : Pool {};          // x -> y
 struct AvgPoolBackward : Pool {    // dy -> dx
   Ints input;                      // spatial sizes of dx
 };
+TW_FIELDS(MaxPool, size, strides, padding)
+TW_FIELDS(MaxPoolBackward, size, strides, padding)
+TW_FIELDS(MaxPoolSelect, size, strides, padding)
+TW_FIELDS(AvgPool, size, strides, padding)
+TW_FIELDS(AvgPoolBackward, size, strides, padding, input)
 
 Ints spatial_sizes(const Shape& shape) {
   return Ints(std::span(shape.begin() + 1, static_cast<std::size_t>(shape.rank() - 2)));

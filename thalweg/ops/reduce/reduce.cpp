@@ -131,6 +131,9 @@ Gradients gradient(const ReduceOp<kind>& op, const Kept& kept, const Tensors& dy
 }  // namespace
 
 #define TW_REDUCE(kind)                                            \
+  namespace {                                                      \
+  TW_FIELDS(ReduceOp<Kind::kind>, axes, keepdims)                  \
+  }                                                                \
   TW_DEFINE_OP(reduce_##kind, ReduceOp<Kind::kind>)                \
   Tensor reduce_##kind(const Tensor& x, const Reduce& options) {   \
     const ReduceOp<Kind::kind> op{options.axes, options.keepdims}; \

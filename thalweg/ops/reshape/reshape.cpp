@@ -9,6 +9,7 @@ namespace {
 struct Reshape {
   Shape shape;
 };
+TW_FIELDS(Reshape, shape)
 
 Shape resolve_shape(const Shape& from, const Ints& sizes) {
   Ints resolved = sizes;

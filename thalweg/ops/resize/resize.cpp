@@ -22,6 +22,8 @@ struct Geometry {
 };
 struct Forward : Geometry {};   // x -> y
 struct Backward : Geometry {};  // dy -> dx
+TW_FIELDS(Forward, method, size, options.align_corners, options.half_pixel_centers)
+TW_FIELDS(Backward, method, size, options.align_corners, options.half_pixel_centers)
 
 const char* name_of(ResizeMethod method) {
   return method == ResizeMethod::bilinear ? "resize_bilinear" : "resize_nearest";

@@ -12,6 +12,7 @@ struct Roll {
   std::int64_t shift;  // 0 or more, below the axis' size
   int axis;
 };
+TW_FIELDS(Roll, shift, axis)
 
 Specs infer(const Roll&, Inputs in) { return {in[0]}; }
 

@@ -21,6 +21,8 @@ struct Segments {
 };
 struct SegmentSum : Segments {};
 struct SegmentMax : Segments {};
+TW_FIELDS(SegmentSum, count)
+TW_FIELDS(SegmentMax, count)
 
 Specs infer_segments(const char* op, const Segments& segments, Inputs in) {
   const Shape &x = in[0].shape, &ids = in[1].shape;

@@ -11,6 +11,7 @@ namespace {
 struct Slice {
   Ints begin, size;
 };
+TW_FIELDS(Slice, begin, size)
 
 Specs infer(const Slice& op, Inputs in) {
   const Shape& shape = in[0].shape;

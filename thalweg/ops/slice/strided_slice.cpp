@@ -32,6 +32,8 @@ View view(const Places& places) {
 
 struct Take : Places {};
 struct Put : Places {};  // the gradient of Take
+TW_FIELDS(Take, shape, begin, strides, sizes)
+TW_FIELDS(Put, shape, begin, strides, sizes)
 
 Specs infer(const Take& op, Inputs in) { return {Spec{in[0].dtype, Shape(op.sizes)}}; }
 

@@ -15,6 +15,7 @@ struct TakeAlong {};
 struct PutAlong {
   std::int64_t n;
 };
+TW_FIELDS(PutAlong, n)
 
 void check_indices(const char* op, const Spec& x, const Spec& indices, bool same_size) {
   TW_CHECK_INTERNAL(x.rank() > 0 && indices.dtype == i32 && indices.rank() == x.rank() &&

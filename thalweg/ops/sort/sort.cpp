@@ -18,10 +18,12 @@ namespace {
 struct ArgSort {
   bool descending;
 };
+TW_FIELDS(ArgSort, descending)
 
 struct TopPlaces {
   std::int64_t k;
 };
+TW_FIELDS(TopPlaces, k)
 
 void check_row(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 1, op, "a scalar has nothing to order",

@@ -12,6 +12,7 @@ namespace {
 struct Tile {
   Ints multiples;
 };
+TW_FIELDS(Tile, multiples)
 
 Specs infer(const Tile& op, Inputs in) {
   const Shape& shape = in[0].shape;
@@ -55,6 +56,7 @@ Gradients gradient(const Tile& op, const Kept& kept, const Tensors& dy, Needs) {
 struct BroadcastTo {
   Shape shape;
 };
+TW_FIELDS(BroadcastTo, shape)
 
 Specs infer(const BroadcastTo& op, Inputs in) {
   const Shape& x = in[0].shape;

@@ -11,6 +11,7 @@ namespace {
 struct Transpose {
   Ints perm;  // each axis of the input once
 };
+TW_FIELDS(Transpose, perm)
 
 Specs infer(const Transpose& op, Inputs in) {
   const Shape& shape = in[0].shape;
