@@ -19,6 +19,7 @@
 #include "thalweg/core/tensor.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/variable.h"
+#include "thalweg/nn/nn.h"
 #include "thalweg/ops/ops.h"
 #include "thalweg/plan/function.h"
 #include "thalweg/version.h"
