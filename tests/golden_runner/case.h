@@ -34,7 +34,7 @@ struct SparseKeys {
 struct Case {
   std::string name, op;
   Attributes attributes;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, roles;
   std::vector<Key> outputs, output_gradients, input_gradients;
   std::vector<std::string> output_names;
   std::map<std::size_t, SparseKeys> sparse_input_gradients;
@@ -48,7 +48,9 @@ struct Group {
   std::vector<Case> cases;  // of a group that is not run: name and op only
 };
 
-inline bool is_run(const std::string& group) { return group == "ops" || group == "tape"; }
+inline bool is_run(const std::string& group) {
+  return group == "ops" || group == "tape" || group == "losses" || group == "optimizers";
+}
 
 // The op with its group: "ops/add", "tape/jacobian".
 inline std::string full_name(const std::string& group, const std::string& op) {

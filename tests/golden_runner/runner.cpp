@@ -20,12 +20,12 @@ class CaseRun {
         dtype_(dtype),
         tolerance_(dtype == DType::f32 ? c.f32 : c.f64) {}
 
-  Result op() {
+  Result with_gradients() {
     const Inputs inputs = load_inputs();
     guarded([&] {
       GradientTape tape;
-      for (const auto& x : inputs.all())
-        if (is_float(x.dtype())) tape.watch(x);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (is_float(inputs[i].dtype()) && is_watched(i)) tape.watch(inputs[i]);
       const auto outputs = call(inputs);
       check_outputs(outputs);
       check_gradients(tape, outputs, inputs);
@@ -33,7 +33,7 @@ class CaseRun {
     return result_;
   }
 
-  Result tape() {
+  Result values() {
     const Inputs inputs = load_inputs();
     guarded([&] { check_outputs(call(inputs)); });
     return result_;
@@ -55,7 +55,11 @@ class CaseRun {
   Inputs load_inputs() const {
     std::vector<Tensor> inputs;
     for (const auto& key : case_.inputs) inputs.push_back(load_as_input(key));
-    return {std::move(inputs), dtype_};
+    return {std::move(inputs), dtype_, case_.roles};
+  }
+  // Where inputs have roles, only those with an expected gradient are meant to have one.
+  bool is_watched(std::size_t input) const {
+    return case_.roles.empty() || (input < case_.input_gradients.size() && case_.input_gradients[input]);
   }
 
   void add_problem(std::string where, std::string what) {
@@ -146,18 +150,24 @@ class CaseRun {
 }  // namespace
 
 const Program* find_program(const std::string& group, const std::string& op) {
-  constexpr std::string_view prefix = "tape/";
-  const bool tape = group == "tape";
-  if (tape && !op.starts_with(prefix)) return nullptr;
-  const auto& table = tape ? tape_programs() : op_table();
-  const auto at = table.find(tape ? op.substr(prefix.size()) : op);
-  return at == table.end() ? nullptr : &at->second;
+  struct Table {
+    std::string prefix;
+    const std::map<std::string, Program>& programs;
+  };
+  static const std::map<std::string, Table> tables{{"ops", {"", op_table()}},
+                                                   {"tape", {"tape/", tape_programs()}},
+                                                   {"losses", {"loss/", loss_table()}},
+                                                   {"optimizers", {"", optimizer_table()}}};
+  const auto& [prefix, programs] = tables.at(group);
+  if (!op.starts_with(prefix)) return nullptr;
+  const auto at = programs.find(op.substr(prefix.size()));
+  return at == programs.end() ? nullptr : &at->second;
 }
 
 Result run_case(const std::string& group, const Case& c, const Program& program, const SafetensorsFile& tensors,
                 DType dtype) {
   CaseRun run(c, program, tensors, dtype);
-  return group == "tape" ? run.tape() : run.op();
+  return group == "ops" || group == "losses" ? run.with_gradients() : run.values();
 }
 
 }  // namespace thalweg::golden

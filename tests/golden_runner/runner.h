@@ -22,7 +22,7 @@ struct Result {
 // The program of a case; null: the op is not known.
 const Program* find_program(const std::string& group, const std::string& op);
 
-// One case of the group `ops` or `tape` with its floats in `dtype`. Throws Malformed when the file lacks a tensor.
+// One case of a group that is run, with its floats in `dtype`. Throws Malformed when the file lacks a tensor.
 Result run_case(const std::string& group, const Case& c, const Program& program, const SafetensorsFile& tensors,
                 DType dtype);
 

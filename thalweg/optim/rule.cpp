@@ -2,6 +2,7 @@
 
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/row_language.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg::optim {
 namespace {
@@ -78,8 +79,13 @@ Tensors ElementwiseRule::update(const Variable&, const Update& update) {
 Tensors CompositeRule::update(const Variable&, const Update& update) {
   const Frame<Tensor> frame{given(update.decay),   given(update.scale), given(update.due),
                             given(update.average), given(update.share), update.bound};
-  return frame.settled(update.w, update.slots,
-                       change(frame.weight(update.w), frame.gradient(update.g), update.slots, update.scalars));
+  Tensors wide;
+  for (const auto& slot : update.slots) wide.push_back(widen(slot));
+  Tensors changed = change(frame.weight(widen(update.w)), frame.gradient(widen(update.g)), wide, update.scalars);
+  for (auto& value : changed) value = cast(value, update.w.dtype());
+  changed = frame.settled(update.w, update.slots, std::move(changed));
+  if (update.average.defined()) changed.back() = cast(changed.back(), update.w.dtype());
+  return changed;
 }
 
 }  // namespace thalweg::optim
