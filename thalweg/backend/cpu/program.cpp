@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t chunk = 256;            // elements; 128 to 256 measured best
 constexpr std::int64_t task_size = 32 * 1024;  // elements; below one task nothing goes to the pool
-constexpr int max_operands = 40;
+constexpr int max_operands = 48;
 
 template <class T>
 RowKernel<T> kernel_of(Row row) {
