@@ -58,7 +58,6 @@ std::vector<Gradient> run(TapeRecords& records, const std::vector<Tensor>& targe
 template <class Sources>
 std::vector<SourceIds> ids_of(const TapeRecords& records, const Sources& sources) {
   std::vector<SourceIds> ids;
-  ids.reserve(sources.size());
   for (const auto& source : sources) ids.push_back(records.source(source));
   return ids;
 }
