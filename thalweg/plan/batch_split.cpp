@@ -255,7 +255,8 @@ class Splitter {
         map[input] = body.random_state = body.add_value(graph_.values[input]);
       made.inputs.push_back(is_cut(&node, i) ? cut[input] : map[input]);
     }
-    if (node.info->with_batch && is_rows(node.outputs[0])) made.op = node.info->with_batch(node.op.get(), states_[node.outputs[0]], count);
+    if (node.info->with_batch && is_rows(node.outputs[0]))
+      made.op = node.info->with_batch(node.op.get(), states_[node.outputs[0]], count);
     SmallVector<const Spec*, 4> specs;
     const Specs inferred = made.info->infer(made.op.get(), input_specs(body, made, specs));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

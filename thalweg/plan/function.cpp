@@ -100,9 +100,10 @@ void FunctionCore::State::note_churn() {
   if (recent_traces.size() < 5 || warnings >= 2) return;
   ++warnings;
   recent_traces.clear();
-  warn(fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
-                   "arguments few different shapes: pad them to a few sizes",
-                   options.name, stats.last_retrace_reason));
+  warn(
+      fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
+                  "arguments few different shapes: pad them to a few sizes",
+                  options.name, stats.last_retrace_reason));
 }
 
 std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
@@ -135,7 +136,8 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
 }
 
 std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body) {
-  const std::string signature = signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
+  const std::string signature =
+      signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
   if (auto known = find(signature)) return known;
   std::lock_guard lock(tracing);
   if (auto known = find(signature)) return known;

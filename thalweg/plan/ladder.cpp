@@ -77,7 +77,8 @@ Compiled finish(Draft draft) {
   return result;
 }
 
-Ladder::Ladder(Graph graph, const std::vector<int>& asked) : graph_(std::move(graph)), batch_(batch_arguments(graph_, asked)) {}
+Ladder::Ladder(Graph graph, const std::vector<int>& asked)
+    : graph_(std::move(graph)), batch_(batch_arguments(graph_, asked)) {}
 
 std::int64_t Ladder::examples() const {
   return batch_.empty() ? 1 : graph_.spec(graph_.arguments[static_cast<std::size_t>(batch_[0])]).shape[0];
