@@ -93,6 +93,23 @@ TEST(dense_layer, sixteen_bits_compute_with_rounded_weights) {
   EXPECT_TRUE(testing::same_bits(y, matmul(x, cast(layer.kernel(), bf16)) + zeros({4}, bf16)));
 }
 
+TEST(einsum_dense_layer, is_a_dense_layer_with_axes_of_its_own) {
+  EinsumDense heads({.equation = "abc,cde->abde", .output_shape = {-1, 2, 5}, .bias_axes = "de"});
+  Dense dense({.units = 10});
+  const Tensor x = numbers({3, 4, 6}), y = heads(x);
+  EXPECT_EQ(y.shape(), (Shape{3, 4, 2, 5}));
+  dense.set_weights({{"kernel", reshape(weights_of(heads)["kernel"], {6, 10})}});
+  EXPECT_TRUE(near(reshape(y, {3, 4, 10}), dense(x), 1e-14));
+  EXPECT_EQ(weights_of(heads)["bias"].shape(), (Shape{2, 5}));
+  EinsumDense rows({.equation = "abc,bd->adc", .output_shape = {7, -1}, .bias_axes = "d"});
+  EXPECT_EQ(rows(x).shape(), (Shape{3, 7, 6}));
+  EXPECT_EQ(weights_of(rows)["bias"].shape(), (Shape{7, 1}));
+  for (const char* wrong : {"abc", "...c,cd->...d", "ab,bc->ac", "abc,xd->abd"}) {
+    EinsumDense layer({.equation = wrong, .output_shape = {-1, 2}});
+    EXPECT_THROW(layer(x), Error) << wrong;
+  }
+}
+
 TEST(convolution_layer, sizes_are_one_number_or_one_per_axis) {
   Conv2D square({.filters = 3, .kernel_size = 3}), oblong({.filters = 3, .kernel_size = {3, 5}, .strides = {1, 2}});
   const Tensor x = numbers({2, 9, 9, 4});

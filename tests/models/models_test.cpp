@@ -93,6 +93,14 @@ TEST_F(models, mlp) {
   expect_learning(tiny, loss, {x, y}, 0.05);
 }
 
+TEST_F(models, a_function_whose_model_is_gone_is_an_error) {
+  auto model = std::make_unique<Mlp>();
+  const auto predict = function([net = model.get()](const Tensor& x) { return (*net)(x); });
+  predict(numbers({2, 4}));
+  model.reset();
+  EXPECT_THROW(predict(numbers({2, 4})), Error);
+}
+
 TEST_F(models, cnn) {
   Cnn model;
   EXPECT_EQ(model(numbers({1, 28, 28, 1})).shape(), (Shape{1, 10}));
