@@ -361,6 +361,8 @@ TEST(initializers, orthogonal_rows_or_columns) {
   EXPECT_TRUE(near(matmul(wide, wide, {.transpose_b = true}), eye(4, -1, f64), 1e-13));
   const Tensor columns = reshape(tall, {12, 5});
   EXPECT_TRUE(near(matmul(columns, columns, {.transpose_a = true}), 4 * eye(5, -1, f64), 1e-13));
+  const Tensor square = initializers::orthogonal()({70, 70}, f64);  // more than one block
+  EXPECT_TRUE(near(matmul(square, square, {.transpose_b = true}), eye(70, -1, f64), 1e-13));
   EXPECT_THROW(initializers::orthogonal()({4}), Error);
 }
 
