@@ -19,8 +19,13 @@
 #include "thalweg/core/tensor.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/variable.h"
+#include "thalweg/losses/losses.h"
 #include "thalweg/nn/nn.h"
 #include "thalweg/ops/ops.h"
+#include "thalweg/optim/learning_rate.h"
+#include "thalweg/optim/optimizer.h"
+#include "thalweg/optim/optimizers.h"
+#include "thalweg/optim/schedules.h"
 #include "thalweg/plan/function.h"
 #include "thalweg/version.h"
 

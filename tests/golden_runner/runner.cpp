@@ -15,12 +15,12 @@ class ProgramRun : CaseRun {
   ProgramRun(const Case& c, const Program& program, const SafetensorsFile& tensors, DType dtype)
       : CaseRun(c, tensors, dtype), program_(program) {}
 
-  Result op() {
+  Result with_gradients() {
     const Inputs inputs = load_inputs();
     guarded([&] {
       GradientTape tape;
-      for (const auto& x : inputs.all())
-        if (is_float(x.dtype())) tape.watch(x);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (is_float(inputs[i].dtype()) && is_watched(i)) tape.watch(inputs[i]);
       const auto outputs = call(inputs);
       check_outputs(outputs);
       check_gradients(gradients(tape, outputs, inputs.all()));
@@ -28,7 +28,7 @@ class ProgramRun : CaseRun {
     return result_;
   }
 
-  Result tape() {
+  Result values() {
     const Inputs inputs = load_inputs();
     guarded([&] { check_outputs(call(inputs)); });
     return result_;
@@ -38,7 +38,11 @@ class ProgramRun : CaseRun {
   Inputs load_inputs() const {
     std::vector<Tensor> inputs;
     for (const auto& key : case_.inputs) inputs.push_back(load_as_input(key));
-    return {std::move(inputs), dtype_};
+    return {std::move(inputs), dtype_, case_.roles};
+  }
+  // Where inputs have roles, only those with an expected gradient are meant to have one.
+  bool is_watched(std::size_t input) const {
+    return case_.roles.empty() || (input < case_.input_gradients.size() && case_.input_gradients[input]);
   }
 
   std::vector<Tensor> call(const Inputs& inputs) {
@@ -71,22 +75,29 @@ class ProgramRun : CaseRun {
 };
 
 // The program of a case; null: the op is not known.
-const Program* find_program(const std::map<std::string, Program>& table, const std::string& op) {
-  const auto at = table.find(op);
-  return at == table.end() ? nullptr : &at->second;
+const Program* find_program(const std::string& group, const std::string& op) {
+  struct Table {
+    std::string prefix;
+    const std::map<std::string, Program>& programs;
+  };
+  static const std::map<std::string, Table> tables{{"ops", {"", op_table()}},
+                                                   {"tape", {"tape/", tape_programs()}},
+                                                   {"losses", {"loss/", loss_table()}},
+                                                   {"optimizers", {"", optimizer_table()}}};
+  const auto& [prefix, programs] = tables.at(group);
+  if (!op.starts_with(prefix)) return nullptr;
+  const auto at = programs.find(op.substr(prefix.size()));
+  return at == programs.end() ? nullptr : &at->second;
 }
 
 }  // namespace
 
 std::optional<Result> run_case(const std::string& group, const Case& c, const SafetensorsFile& tensors, DType dtype) {
   if (group == "layers") return run_layer(c, tensors, dtype);
-  const bool tape = group == "tape";
-  const std::string prefix = tape ? "tape/" : "";
-  if (!c.op.starts_with(prefix)) return {};
-  const auto* program = find_program(tape ? tape_programs() : op_table(), c.op.substr(prefix.size()));
+  const auto* program = find_program(group, c.op);
   if (!program) return {};
   ProgramRun run(c, *program, tensors, dtype);
-  return tape ? run.tape() : run.op();
+  return group == "ops" || group == "losses" ? run.with_gradients() : run.values();
 }
 
 }  // namespace thalweg::golden

@@ -75,7 +75,7 @@ TEST(fused, a_damaged_program_is_refused) {
 }  // namespace
 
 void check_fields(const Sample& sample) {
-  for (const auto& call : record_calls(sample, draw(sample.inputs, 7))) {
+  for (const auto& call : record_calls([&] { sample.call(draw(sample.inputs, 7)); })) {
     const auto visit = call.info->visit;
     SCOPED_TRACE(call.info->name);
     EXPECT_EQ(fields::print(visit, call.op.get()).empty(), visit == nullptr);

@@ -22,9 +22,9 @@ class CallRecorder final : public Recorder {
 
 }  // namespace
 
-std::vector<RecordedCall> record_calls(const Sample& sample, const std::vector<Tensor>& inputs) {
+std::vector<RecordedCall> record_calls(const std::function<void()>& program) {
   CallRecorder recorder;
-  sample.call(inputs);
+  program();
   return std::move(recorder.calls);
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
-#include "tests/support/sample.h"
 #include "thalweg/core/op.h"
 
 namespace thalweg::testing {
@@ -14,7 +15,7 @@ struct RecordedCall {
   std::vector<Tensor> inputs, outputs;
 };
 
-// The ops that the sample runs on these inputs, in order.
-std::vector<RecordedCall> record_calls(const Sample& sample, const std::vector<Tensor>& inputs);
+// The ops that the program runs, in order; with a tape inside, those of the backward pass too.
+std::vector<RecordedCall> record_calls(const std::function<void()>& program);
 
 }  // namespace thalweg::testing

@@ -1,10 +1,12 @@
 #include "thalweg/ops/elementwise.h"
 
 #include <utility>
+#include <functional>
 #include <vector>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/broadcast.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/registry.h"
@@ -111,6 +113,9 @@ OpInfo make_row_op() {
   info.gradient = gradient_of_row;
   info.copy = [](const void* op) -> std::shared_ptr<const void> { return no_owner(op); };
   info.make = [] { return no_owner(&row); };
+  info.batch_rule = [](const void*, Inputs in, BatchStates& states, std::int64_t examples) {
+    return broadcast_rule(in, states, examples);
+  };
   return info;
 }
 
@@ -173,6 +178,12 @@ const RowInfo* find_row(std::string_view name) {
 const OpInfo& row_op(Row row) {
   static const auto* ops = new std::vector<OpInfo>(make_row_ops(std::make_index_sequence<row_count>()));
   return (*ops)[static_cast<std::size_t>(row)];
+}
+
+const RowInfo* row_of(const OpInfo& info) {
+  const OpInfo* first = &row_op(Row{});
+  const bool inside = std::less_equal<>()(first, &info) && std::less<>()(&info, first + row_count);
+  return inside ? &row_info(static_cast<Row>(&info - first)) : nullptr;
 }
 
 Tensor call_row(Row row, std::span<const Tensor> inputs) {

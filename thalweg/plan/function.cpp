@@ -100,9 +100,10 @@ void FunctionCore::State::note_churn() {
   if (recent_traces.size() < 5 || warnings >= 2) return;
   ++warnings;
   recent_traces.clear();
-  warn(fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
-                   "arguments few different shapes: pad them to a few sizes",
-                   options.name, stats.last_retrace_reason));
+  warn(
+      fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
+                  "arguments few different shapes: pad them to a few sizes",
+                  options.name, stats.last_retrace_reason));
 }
 
 std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
@@ -122,7 +123,7 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   plan->traced = trace.finish({results.tensors.data(), results.tensors.size()});
   plan->touched = trace.touched();
   plan->result_sizes = results.sizes;
-  plan->compiled = compile(plan->traced, {.memory_budget = options.memory_budget});
+  plan->compiled = compile(plan->traced, {.memory_budget = options.memory_budget, .batch_arguments = options.batch});
   std::vector<Variable> variables;
   for (const auto& variable : plan->compiled.graph.variables) {
     variables.push_back(variable.variable);
@@ -135,7 +136,8 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
 }
 
 std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body) {
-  const std::string signature = signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
+  const std::string signature =
+      signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
   if (auto known = find(signature)) return known;
   std::lock_guard lock(tracing);
   if (auto known = find(signature)) return known;

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/slice/slice.h"
@@ -78,6 +79,13 @@ Tensor mirrored(const Tensor& x, int axis, std::int64_t before, std::int64_t aft
   parts.push_back(x);
   if (after > 0) parts.push_back(part(x.shape()[axis] - skipped - after, after));
   return concat(parts, axis);
+}
+
+BatchStates batch_rule(const ConstantPad& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  Ints padded;
+  for (int i = 0; i < in[0].rank(); ++i)
+    if (op.before[i] + op.after[i] > 0) padded.push_back(i);
+  return same_axes_rule(in, states, examples, padded);
 }
 
 }  // namespace
