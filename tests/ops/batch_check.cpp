@@ -109,8 +109,13 @@ Tensor joined(const std::vector<Tensor>& parts, const BatchState& state, const s
   return sum;
 }
 
-// Over several groups of axes the order of a reduction depends on all sizes; everything else works row by row.
-bool rows_are_exact(const OpInfo& info) { return !std::string_view(info.name).starts_with("reduce_"); }
+// Products are cut into tasks by all of their sizes, and so are reductions over several groups of axes; everything else
+// works row by row.
+bool rows_are_exact(const OpInfo& info) {
+  const std::string_view name = info.name;
+  const auto inexact = {"reduce_", "matmul", "convolution", "lstm"};
+  return std::none_of(inexact.begin(), inexact.end(), [name](const char* start) { return name.starts_with(start); });
+}
 
 void compare(const RecordedCall& call, const Assignment& assignment, const std::vector<Chunk>& chunks) {
   std::vector<std::vector<Tensor>> parts(call.outputs.size());
