@@ -1,6 +1,7 @@
 #include "thalweg/ops/elementwise.h"
 
 #include <utility>
+#include <functional>
 #include <vector>
 
 #include "thalweg/core/check.h"
@@ -105,6 +106,7 @@ OpInfo make_row_op() {
   info.name = row.name;
   info.owner = memory::owner(row.name);
   info.kind = gradient_kind(row.row);
+  info.in_place = true;
   info.infer = infer_row;
   info.run = [](const void* op, Arrays in, Arrays out, Scratch) { run_program(row_program(info_of(op).row), in, out); };
   info.keeps = keeps_of_row;
@@ -176,6 +178,12 @@ const RowInfo* find_row(std::string_view name) {
 const OpInfo& row_op(Row row) {
   static const auto* ops = new std::vector<OpInfo>(make_row_ops(std::make_index_sequence<row_count>()));
   return (*ops)[static_cast<std::size_t>(row)];
+}
+
+const RowInfo* row_of(const OpInfo& info) {
+  const OpInfo* first = &row_op(Row{});
+  const bool inside = std::less_equal<>()(first, &info) && std::less<>()(&info, first + row_count);
+  return inside ? &row_info(static_cast<Row>(&info - first)) : nullptr;
 }
 
 Tensor call_row(Row row, std::span<const Tensor> inputs) {

@@ -12,6 +12,7 @@ namespace {
 
 struct Fused {
   std::shared_ptr<const Program> program = std::make_shared<const Program>();
+  Ints dtypes = {};  // of the outputs; none: all have that of the float inputs
 };
 
 // A program as lists. Rows go by their names, which outlast their numbers.
@@ -68,6 +69,7 @@ void visit_op(Fused& op, FieldVisitor& visitor) {
   visitor.text("rows", lists.rows);
   visitor.integers("operands", lists.operands);
   visitor.integers("outputs", lists.outputs);
+  detail::visit_field(visitor, "dtypes", op.dtypes);
   if (!(lists == before)) op.program = std::make_shared<const Program>(from_lists(lists));
 }
 
@@ -77,8 +79,12 @@ Specs infer(const Fused& op, Inputs in) {
   const Shape shape = broadcast_shapes("fused", in);
   DType dtype = in[0].dtype;
   for (int i = 1; i < in.size() && !is_float(dtype); ++i) dtype = in[i].dtype;
-  return Specs(op.program->outputs.size(), Spec{dtype, shape});
+  Specs specs(op.program->outputs.size(), Spec{dtype, shape});
+  for (int i = 0; i < op.dtypes.size(); ++i) specs[static_cast<std::size_t>(i)].dtype = static_cast<DType>(op.dtypes[i]);
+  return specs;
 }
+
+[[maybe_unused]] bool in_place(const Fused&) { return true; }
 
 void run(const Fused& op, Arrays in, Arrays out) { run_program(*op.program, in, out); }
 
@@ -91,6 +97,12 @@ BatchStates batch_rule(const Fused& op, Inputs in, BatchStates& states, std::int
 }  // namespace
 
 TW_DEFINE_OP(fused, Fused)
+
+const Program& program_of(const void* fused) { return *static_cast<const Fused*>(fused)->program; }
+
+std::shared_ptr<const void> make_fused(Program program, const Ints& dtypes) {
+  return std::make_shared<const Fused>(Fused{std::make_shared<const Program>(std::move(program)), dtypes});
+}
 
 Tensors run_fused(const Program& program, const Tensors& inputs) {
   return run_fused(std::shared_ptr<const Program>(std::shared_ptr<void>(), &program), inputs);
@@ -105,7 +117,7 @@ Tensors run_fused(std::shared_ptr<const Program> program, const Tensors& inputs)
     if (output < program->inputs) result.push_back(inputs[static_cast<std::size_t>(output)]);
   }
   if (all_inputs) return result;
-  const Fused op{std::move(program)};
+  const Fused op{std::move(program), {}};
   return apply(fused_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()});
 }
 
