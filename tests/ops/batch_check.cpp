@@ -7,7 +7,9 @@
 #include "tests/support/calls.h"
 #include "tests/support/values.h"
 #include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/fill/fill.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/slice/slice.h"
 
@@ -164,8 +166,8 @@ void check_batch(const Sample& sample) {
 
 namespace {
 
-// Ops whose examples always mix; every other one must split somewhere.
-const std::set<std::string> never_split{"batch_norm", "batch_norm_backward"};
+// Ops whose examples always mix, and one that has none; every other one must split somewhere.
+const std::set<std::string> never_split{"batch_norm", "batch_norm_backward", "fill"};
 
 TEST(batch, every_op_splits_unless_its_examples_mix) {
   std::set<std::string> splitting;
@@ -175,6 +177,13 @@ TEST(batch, every_op_splits_unless_its_examples_mix) {
         if (assignment.splits()) splitting.insert(call.info->name);
   }
   for (const auto* op : all_ops()) EXPECT_NE(splitting.count(op->name), never_split.count(op->name)) << op->name;
+}
+
+TEST(batch, a_part_of_a_fill) {
+  const auto calls = record_calls([] { fill({4, 6}, 2.5, f32); });
+  ASSERT_EQ(calls.size(), 1U);
+  const auto part = calls[0].info->with_batch(calls[0].op.get(), BatchState::of_rows(1, 2), 2);
+  EXPECT_TRUE(same_bits(apply(*calls[0].info, part.get(), std::span<const Tensor>())[0], full({4, 4}, 2.5, f32)));
 }
 
 }  // namespace

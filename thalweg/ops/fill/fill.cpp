@@ -1,6 +1,7 @@
 #include "thalweg/ops/fill/fill.h"
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/fill/fill_op.h"
 #include "thalweg/ops/registry.h"
 
@@ -17,6 +18,13 @@ void run(const FillOp& op, Arrays, Arrays out) {
 }
 
 [[maybe_unused]] bool differentiable(const FillOp&) { return false; }
+
+// It reads no example, so that there is nothing to ask of it; but a part of it can be made where only that is wanted.
+FillOp with_batch(const FillOp& op, const BatchState& out, std::int64_t examples) {
+  FillOp part = op;
+  part.shape = resized_batch(op.shape, out, examples);
+  return part;
+}
 
 }  // namespace
 
