@@ -30,6 +30,8 @@ std::string print_node(const Graph& graph, const Node& node) {
 std::string print(const Graph& graph) {
   const auto named = [&](ValueId value) { return typed(graph, value); };
   std::string text = fmt::format("function \"{}\" ({})\n", graph.name, joined(graph.arguments, ", ", named));
+  for (const auto& carry : graph.carries)
+    text += fmt::format("carry {} -> %{}\n", typed(graph, carry.entry), carry.update);
   for (const auto& variable : graph.variables)
     text += fmt::format("variable {} {}{}\n", variable.variable.name(), typed(graph, variable.entry),
                         variable.update >= 0 ? fmt::format(" -> %{}", variable.update) : "");

@@ -10,6 +10,7 @@ class Verifier {
 
   void run() {
     for (ValueId value : graph_.arguments) make(value);
+    for (const auto& carry : graph_.carries) make(carry.entry);
     for (const auto& variable : graph_.variables) make(variable.entry);
     for (const auto& constant : graph_.constants) make(constant.value);
     for (const auto& number : graph_.host_numbers) make(number.value);

@@ -122,7 +122,7 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   plan->traced = trace.finish({results.tensors.data(), results.tensors.size()});
   plan->touched = trace.touched();
   plan->result_sizes = results.sizes;
-  plan->compiled = compile(plan->traced, {.memory_budget = options.memory_budget});
+  plan->compiled = compile(plan->traced, {.memory_budget = options.memory_budget, .batch_arguments = options.batch});
   std::vector<Variable> variables;
   for (const auto& variable : plan->compiled.graph.variables) {
     variables.push_back(variable.variable);

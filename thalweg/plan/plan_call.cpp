@@ -32,7 +32,7 @@ struct HostValues {
     state[1] = static_cast<std::int64_t>(call);
   }
   Tensors numbers;
-  std::int64_t state[2];
+  std::int64_t state[random::state_size] = {};
 };
 
 using Pointers = SmallVector<void*, 32>;

@@ -21,10 +21,6 @@ struct PlanState {
   bool assigns = false;
   bool checked = false;  // against the eager run
   std::atomic<std::int64_t> measured_peak{0};
-
-  std::int64_t state_bytes() const;   // variables and constants
-  std::int64_t result_bytes() const;  // of one call
-  std::int64_t peak_bytes() const;
 };
 
 }  // namespace thalweg
