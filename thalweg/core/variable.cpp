@@ -22,9 +22,9 @@ struct VariableImpl {
   const bool trainable;
   const std::uint64_t id;
   const Spec spec;
-  std::shared_ptr<VariableGate> gate;             // set once, under the registry's mutex
+  std::shared_ptr<VariableGate> gate;              // set once, under the registry's mutex
   std::atomic<VariableGate*> known_gate{nullptr};  // the same, for readers
-  mutable std::mutex mutex;                       // guards what follows
+  mutable std::mutex mutex;                        // guards what follows
   Tensor storage;
   std::uint64_t version = 0;
 };

@@ -7,6 +7,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/fill/fill_op.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
 #include "thalweg/plan/micro_batches.h"
@@ -20,7 +21,11 @@ using Kind = BatchState::Kind;
 class States {
  public:
   States(const Graph& graph, const std::vector<int>& batch, std::int64_t examples)
-      : graph_(graph), examples_(examples), states_(graph.values.size()), stage_(graph.values.size(), 0) {
+      : graph_(graph),
+        examples_(examples),
+        maker_(producers(graph)),
+        states_(graph.values.size()),
+        stage_(graph.values.size(), 0) {
     for (int argument : batch) at(graph.arguments[static_cast<std::size_t>(argument)]) = BatchState::of_rows(0, 1);
   }
 
@@ -41,6 +46,12 @@ class States {
 
  private:
   BatchState& at(ValueId value) { return states_[static_cast<std::size_t>(value)]; }
+
+  // The same number everywhere: cut along any axis it is a smaller one.
+  bool is_fill(ValueId value) const {
+    const int maker = maker_[static_cast<std::size_t>(value)];
+    return maker >= 0 && is_op(graph_.nodes[static_cast<std::size_t>(maker)], fill_info());
+  }
 
   std::string visit(const Node& node) {
     BatchStates in;
@@ -63,7 +74,7 @@ class States {
     const BatchStates out = node.info->batch_rule(node.op.get(), input_specs(graph_, node, specs), in, examples_);
     for (std::size_t i = 0; i < in.size(); ++i)
       if (!(in[i] == before[i])) {
-        if (in[i].axis != 0) return blocked(node);
+        if (in[i].axis != 0 && !is_fill(node.inputs[i])) return blocked(node);
         cut_[{&node, static_cast<int>(i)}] = in[i];
       }
     for (const auto& state : out)
@@ -89,6 +100,7 @@ class States {
 
   const Graph& graph_;
   std::int64_t examples_;
+  const std::vector<int> maker_;
   std::vector<BatchState> states_;
   std::vector<int> stage_;
   std::map<std::pair<const Node*, int>, BatchState> cut_;
@@ -182,13 +194,29 @@ class Splitter {
     for (const Node* node : plan.nodes)
       for (std::size_t i = 0; i < node->inputs.size(); ++i) {
         const ValueId input = node->inputs[i];
-        if (is_cut(node, i))
-          add(plan.cut_in, input);
+        if (is_cut(node, i)) {
+          if (!fill_of(input)) add(plan.cut_in, input);
+        }
         else if (is_rows(input) && maker_[static_cast<std::size_t>(input)] < 0)
           add(plan.rows_in, input);
         else if (!is_rows(input) && input != graph_.random_state)
           add(plan.whole_in, input);
       }
+  }
+
+  // The node that fills the value with one number; null: another makes it.
+  const Node* fill_of(ValueId value) const {
+    const int maker = maker_[static_cast<std::size_t>(value)];
+    const Node* node = maker >= 0 ? &graph_.nodes[static_cast<std::size_t>(maker)] : nullptr;
+    return node && is_op(*node, fill_info()) ? node : nullptr;
+  }
+
+  // A smaller fill for the body.
+  ValueId add_fill(Graph& body, const Node& fill, const BatchState& state, std::int64_t count) const {
+    const Fill& whole = *static_cast<const Fill*>(fill.op.get());
+    const Shape shape = whole.shape.with(state.axis, state.rows * count);
+    return body.add_node(fill_info(), make_fill(shape, whole.value(), whole.dtype), {}, {Spec{whole.dtype, shape}}, 0)
+        .outputs[0];
   }
 
   bool is_cut(const Node* node, std::size_t i) const { return states_.cut().count({node, static_cast<int>(i)}) > 0; }
@@ -253,9 +281,16 @@ class Splitter {
       const auto input = static_cast<std::size_t>(node.inputs[i]);
       if (node.inputs[i] == graph_.random_state && map[input] < 0)
         map[input] = body.random_state = body.add_value(graph_.values[input]);
-      made.inputs.push_back(is_cut(&node, i) ? cut[input] : map[input]);
+      if (!is_cut(&node, i)) {
+        made.inputs.push_back(map[input]);
+      } else if (const Node* fill = fill_of(node.inputs[i])) {
+        made.inputs.push_back(add_fill(body, *fill, states_.cut().at({&node, static_cast<int>(i)}), count));
+      } else {
+        made.inputs.push_back(cut[input]);
+      }
     }
-    if (node.info->with_batch && is_rows(node.outputs[0])) made.op = node.info->with_batch(node.op.get(), states_[node.outputs[0]], count);
+    if (node.info->with_batch && is_rows(node.outputs[0]))
+      made.op = node.info->with_batch(node.op.get(), states_[node.outputs[0]], count);
     SmallVector<const Spec*, 4> specs;
     const Specs inferred = made.info->infer(made.op.get(), input_specs(body, made, specs));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
