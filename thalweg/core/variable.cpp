@@ -39,6 +39,12 @@ Registry& registry() {
   return *state;
 }
 
+Tensor copy_of(const Tensor& value) {
+  Tensor copy = allocate_tensor(value.spec(), memory::by_variable);
+  if (value.bytes() > 0) std::memcpy(mutable_data(copy), value.impl().data, static_cast<std::size_t>(value.bytes()));
+  return copy;
+}
+
 // The tensor's bytes as a variable's own: shared when they are exactly its own, copied when they belong to the host or
 // to a larger tensor.
 Tensor adopt(const Tensor& value) {
@@ -49,9 +55,7 @@ Tensor adopt(const Tensor& value) {
     buffer->set_owner(memory::by_variable);
     return view_of(value, value.spec());
   }
-  Tensor copy = allocate_tensor(value.spec(), memory::by_variable);
-  if (value.bytes() > 0) std::memcpy(mutable_data(copy), value.impl().data, static_cast<std::size_t>(value.bytes()));
-  return copy;
+  return copy_of(value);
 }
 
 // into[i] = from[i] + sign * by[i]; into may be from.
@@ -157,6 +161,14 @@ void Variable::update(const char* op, const Tensor& value, int sign) {
     });
     impl.storage = target;
   }
+  ++impl.version;
+}
+
+void Variable::change(FunctionRef<void(void* bytes)> write) {
+  auto& impl = checked();
+  std::lock_guard lock(impl.mutex);
+  if (!impl.storage.impl().buffer->unique()) impl.storage = copy_of(impl.storage);
+  write(mutable_data(impl.storage));
   ++impl.version;
 }
 

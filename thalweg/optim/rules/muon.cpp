@@ -64,6 +64,7 @@ struct MuonRule : Rule {
   Tensors scalars(const Step& step) override {
     return {matrices.scalars(step)[0], others.scalars({step.t, step.rate * o.adam_lr_ratio, step.due})[0]};
   }
+  bool by_rows(const Variable& variable) const override { return !is_matrix(variable); }
   std::optional<double> weight_decay(const Variable& variable, std::optional<double> common) const override {
     return is_matrix(variable) ? common : o.adam_weight_decay;
   }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
 
@@ -155,5 +157,33 @@ std::int64_t row_update_scratch(std::int64_t count, std::int64_t width, DType dt
 void add_rows(const RowUpdate& update, std::span<std::byte> scratch) { update_rows<Add>(update, scratch); }
 
 void max_rows(const RowUpdate& update, std::span<std::byte> scratch) { update_rows<Max>(update, scratch); }
+
+std::int64_t distinct_ids_scratch(std::int64_t count) {
+  return 2 * count * static_cast<std::int64_t>(sizeof(Position));
+}
+
+void distinct_ids(const std::int64_t* ids, std::int64_t count, std::int64_t* rows, std::int64_t* places,
+                  std::span<std::byte> scratch) {
+  TW_CHECK_INTERNAL(count <= std::numeric_limits<Position>::max(), "distinct_ids", "{} ids are too many", count);
+  auto* positions = reinterpret_cast<Position*>(scratch.data());
+  std::int64_t found = 0;
+  std::fill_n(places, count, -1);
+  for (const Position p : order_by_id(ids, count, positions, positions + count)) {
+    if (found == 0 || rows[found - 1] != ids[p]) rows[found++] = ids[p];
+    places[p] = found - 1;
+  }
+  std::fill(rows + found, rows + count, -1);
+}
+
+void put_rows(const RowUpdate& update) {
+  const std::int64_t bytes = update.width * size_of(update.dtype);
+  const std::int64_t grain = std::max<std::int64_t>(1, 128 * 1024 / std::max<std::int64_t>(bytes, 1));
+  parallel_ranges(update.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      if (update.ids[i] >= 0)
+        std::memcpy(static_cast<std::byte*>(update.table) + update.ids[i] * bytes,
+                    static_cast<const std::byte*>(update.values) + i * bytes, static_cast<std::size_t>(bytes));
+  });
+}
 
 }  // namespace thalweg::cpu

@@ -1,0 +1,95 @@
+#include "thalweg/ops/row_sparse/row_sparse.h"
+
+#include <cstring>
+
+#include "thalweg/backend/cpu/kernels/rows.h"
+#include "thalweg/core/check.h"
+#include "thalweg/core/tracer.h"
+#include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/gather/indices.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/segment/segment.h"
+
+namespace thalweg {
+namespace {
+
+struct Distinct {
+  std::int64_t rows = 0;
+};
+TW_FIELDS(Distinct, rows)
+
+Specs infer(const Distinct&, Inputs in) {
+  TW_CHECK_INTERNAL(in[0].dtype == i64 && in[0].rank() == 1, "distinct_rows", "indices are {} {}", in[0].dtype,
+                    in[0].shape);
+  return {in[0], in[0]};
+}
+
+std::int64_t workspace(const Distinct&, Inputs in) { return cpu::distinct_ids_scratch(in[0].size()); }
+
+void run(const Distinct& op, Arrays in, Arrays out, Scratch scratch) {
+  check_indices("distinct_rows", in[0], op.rows, Negative::allowed);
+  cpu::distinct_ids(in[0].as<const std::int64_t>(), in[0].size(), out[0].as<std::int64_t>(), out[1].as<std::int64_t>(),
+                    scratch);
+}
+
+bool differentiable(const Distinct&) { return false; }
+
+struct PutRows {};
+
+Specs infer(const PutRows&, Inputs in) {
+  const Spec &table = in[0], &indices = in[1], &values = in[2];
+  const bool fits = indices.dtype == i64 && indices.rank() == 1 && table.rank() >= 1 && values.dtype == table.dtype &&
+                    values.shape == table.shape.with(0, indices.size());
+  TW_CHECK_INTERNAL(fits, "put_rows", "{} {} do not fit {} rows of {}", values.shape, values.dtype, indices.shape,
+                    table.shape);
+  return {table};
+}
+
+void put(void* table, const Spec& spec, const Array& indices, const void* values) {
+  check_indices("put_rows", indices, spec.shape[0], Negative::allowed);
+  cpu::put_rows({.table = table,
+                 .values = values,
+                 .ids = indices.as<const std::int64_t>(),
+                 .count = indices.size(),
+                 .width = spec.shape.product(1, spec.rank()),
+                 .dtype = spec.dtype});
+}
+
+void run(const PutRows&, Arrays in, Arrays out) {
+  if (out[0].data != in[0].data && out[0].size() > 0)
+    std::memcpy(out[0].data, in[0].data, static_cast<std::size_t>(in[0].spec->bytes()));
+  put(out[0].data, *out[0].spec, in[1], in[2].data);
+}
+
+bool differentiable(const PutRows&) { return false; }
+
+}  // namespace
+
+TW_DEFINE_OP(distinct_rows, Distinct)
+TW_DEFINE_OP(put_rows, PutRows)
+
+DistinctRows distinct_rows(const Tensor& indices, std::int64_t rows) {
+  const Tensors results = apply(distinct_rows_info(), Distinct{rows}, {cast(indices, i64)});
+  return {results[0], results[1]};
+}
+
+Tensor put_rows(const Tensor& table, const Tensor& indices, const Tensor& values) {
+  return apply(put_rows_info(), PutRows{}, {table, indices, values})[0];
+}
+
+void put_rows(Variable& variable, const Tensor& indices, const Tensor& values) {
+  if (tracer()) return variable.assign(put_rows(variable.value(), indices, values));
+  const Spec* specs[] = {&variable.spec(), &indices.spec(), &values.spec()};
+  infer(PutRows{}, Inputs(specs));
+  variable.change([&](void* bytes) {
+    put(bytes, variable.spec(), {mutable_data(indices), &indices.spec()}, values.impl().data);
+  });
+}
+
+Gradient combine_rows(const Gradient& gradient) {
+  if (!gradient.defined() || !gradient.is_sparse()) return gradient;
+  const auto [rows, places] = distinct_rows(gradient.indices(), gradient.shape()[0]);
+  return Gradient(unsorted_segment_sum(gradient.values(), places, gradient.indices().size()), rows, gradient.shape());
+}
+
+}  // namespace thalweg
