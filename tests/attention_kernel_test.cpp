@@ -113,6 +113,14 @@ TYPED_TEST(AttentionKernelTest, agrees_with_plain_loops) {
   });
 }
 
+// From 2,048 keys on the gradient takes larger blocks of keys, here 256 and 512.
+TYPED_TEST(AttentionKernelTest, long_sequences_agree_with_plain_loops) {
+  for_each_target([] {
+    AttentionCase<TypeParam>({1, 4, 270, 2053, 3, 2, true}).check();
+    AttentionCase<TypeParam>({1, 4, 5, 4129, 4, 3}).check();
+  });
+}
+
 TYPED_TEST(AttentionKernelTest, masks_broadcast_and_combine_with_causal) {
   // Every fifth query of head 1 sees nothing in the full mask; causal query 0 may lose its only key.
   const AttentionShape shape{2, 2, 75, 90, 16, 19};

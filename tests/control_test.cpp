@@ -58,7 +58,7 @@ std::string message_of(const std::function<void()>& f) {
 
 TEST(control, mistakes_are_named) {
   const Tensor x = tensor({1.0, 2.0});
-  const auto same = [&] { return x; };
+  const auto same = [&] { return Tensor(x); };
   EXPECT_NE(message_of([&] {
               cond(x > 0, same, same);
             }).find("[cond] expected a boolean scalar as predicate, got boolean [2]"),

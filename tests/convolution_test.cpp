@@ -28,8 +28,9 @@ Values random_values(std::int64_t size, unsigned seed) {
 template <class F>
 void for_each_product(const Convolution& c, F&& f) {
   std::array<std::int64_t, 3> in{1, 1, 1}, k{1, 1, 1}, out{1, 1, 1}, s{1, 1, 1}, d{1, 1, 1}, pad{0, 0, 0};
-  for (int i = 0; i < c.spatial; ++i) {
-    const auto to = static_cast<std::size_t>(3 - c.spatial + i), from = static_cast<std::size_t>(i);
+  const auto missing = 3 - static_cast<std::size_t>(c.spatial);
+  for (std::size_t to = missing; to < 3; ++to) {
+    const std::size_t from = to - missing;
     in[to] = c.input[from], k[to] = c.kernel[from], out[to] = c.output[from];
     s[to] = c.stride[from], d[to] = c.dilation[from], pad[to] = c.pad_before[from];
   }

@@ -14,6 +14,7 @@
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/random/random.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/stop_gradient/stop_gradient.h"
 
@@ -242,6 +243,54 @@ TEST(tape, jacobians) {
       }
   EXPECT_EQ(tape.jacobian(y, w).shape(), (Shape{2, 2, 3, 2}));
   EXPECT_FALSE(tape.jacobian(y, tensor({1.0})).defined());
+}
+
+TEST(tape, jacobians_are_held_once) {
+  // y = x a^T: the peak is the result and one backward pass.
+  constexpr std::int64_t examples = 4, outputs = 96, inputs = 2048, small = 8192;
+  const Tensor a = random::normal({outputs, inputs}, {.dtype = f64}), x = ones({examples, inputs}, f64);
+  const auto peak_of = [&](auto ask) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = matmul(x, a, {.transpose_b = true});
+    const auto start = config::memory_info().in_use;
+    config::reset_peak_memory();
+    ask(tape, y);
+    return config::memory_info().peak - start;
+  };
+  const auto one_pass = peak_of([&](GradientTape& tape, const Tensor& y) { tape.gradient(y, x); });
+  const auto batched = peak_of([&](GradientTape& tape, const Tensor& y) { tape.batch_jacobian(y, x); });
+  EXPECT_LE(batched, 8 * examples * outputs * inputs + one_pass + small);
+  const auto full = peak_of([&](GradientTape& tape, const Tensor& y) { tape.jacobian(y, x); });
+  EXPECT_LE(full, 8 * examples * outputs * examples * inputs + one_pass + small);
+}
+
+TEST(tape, jacobians_respect_the_memory_limit) {
+  // The seeds of all 2,048 outputs at once would need 32 MiB.
+  constexpr std::int64_t outputs = 2048;
+  const Tensor x = scalar(2, f64), a = ones({outputs}, f64);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = a * x;
+  config::memory_limit(Device(), config::memory_info().in_use + MiB(1));
+  const Tensor jacobian = tape.jacobian(y, x);
+  config::memory_limit(Device(), 0);
+  EXPECT_TRUE(near(jacobian, a, 0));
+}
+
+TEST(tape, jacobians_can_be_differentiated) {
+  const Tensor x = tensor({{1.0, 2.0}, {3.0, 4.0}});
+  GradientTape outer({.persistent = true});
+  outer.watch(x);
+  const auto inner_jacobian = [&](bool batched) {
+    GradientTape inner;
+    inner.watch(x);
+    const Tensor y = x * x * x;
+    return batched ? inner.batch_jacobian(y, x) : inner.jacobian(y, x);
+  };
+  const Tensor want = 6 * x;  // of the sum of all entries, 3 x^2 where output and input are the same
+  EXPECT_TRUE(near(outer.gradient(inner_jacobian(false), x), want, 1e-12));
+  EXPECT_TRUE(near(outer.gradient(inner_jacobian(true), x), want, 1e-12));
 }
 
 TEST(tape, a_non_persistent_tape_frees_activations_during_the_backward_pass) {

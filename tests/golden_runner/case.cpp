@@ -123,6 +123,18 @@ Policy policy_of(const Json& object) {
   return text == "document" ? Policy::document : Policy::follow;
 }
 
+// Those listed, and the statistics that a normalization learns.
+std::map<std::string, std::string> weights_after_of(const Json& object) {
+  std::map<std::string, std::string> keys;
+  for (const char* name : {"mean", "variance"})
+    if (object.contains(name)) keys[name] = text_of(object.at(name), name);
+  if (!object.contains("weights_after")) return keys;
+  const auto& members = object.at("weights_after");
+  if (!members.is_object()) throw Malformed("\"weights_after\" is not an object");
+  for (const auto& [name, key] : members.items()) keys[name] = text_of(key, "weights_after");
+  return keys;
+}
+
 void read_values(const Json& object, Case& result) {
   result.attributes = attributes_of(object);
   if (object.contains("roles")) result.roles = texts_of(object, "roles");
@@ -131,6 +143,7 @@ void read_values(const Json& object, Case& result) {
   result.output_gradients = keys_of(object, "output_grads");
   result.input_gradients = keys_of(object, "input_grads");
   if (object.contains("output_names")) result.output_names = texts_of(object, "output_names");
+  result.weights_after = weights_after_of(object);
   if (object.contains("final_state")) add_final_values(object, result);
   result.sparse_input_gradients = sparse_of(object, result.inputs.size());
   result.f32 = tolerance_of(object, "f32");

@@ -34,9 +34,11 @@ struct SparseKeys {
 struct Case {
   std::string name, op;
   Attributes attributes;
-  std::vector<std::string> inputs, roles;
+  std::vector<std::string> inputs;
   std::vector<Key> outputs, output_gradients, input_gradients;
   std::vector<std::string> output_names;
+  std::vector<std::string> roles;                    // of the inputs: "x", "weight:kernel", "y_true", …
+  std::map<std::string, std::string> weights_after;  // a layer's weights that its call changes: name -> key
   std::map<std::size_t, SparseKeys> sparse_input_gradients;
   Tolerance f32, f64;
   Policy policy = Policy::follow;
@@ -49,7 +51,7 @@ struct Group {
 };
 
 inline bool is_run(const std::string& group) {
-  return group == "ops" || group == "tape" || group == "losses" || group == "optimizers";
+  return group == "ops" || group == "tape" || group == "layers" || group == "losses" || group == "optimizers";
 }
 
 // The op with its group: "ops/add", "tape/jacobian".

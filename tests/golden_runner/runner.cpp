@@ -1,9 +1,8 @@
 #include "tests/golden_runner/runner.h"
 
-#include "tests/golden_runner/compare.h"
-#include "thalweg/autodiff/tape.h"
-#include "thalweg/core/error.h"
-#include "thalweg/ops/cast/cast.h"
+#include "tests/golden_runner/case_run.h"
+#include "tests/golden_runner/layer_run.h"
+#include "tests/golden_runner/program.h"
 
 namespace thalweg::golden {
 namespace {
@@ -11,14 +10,10 @@ namespace {
 // Ops whose gradient by input 0 is promised in row-sparse form; that of others may be dense.
 bool is_row_sparse(const std::string& op) { return op == "gather" || op == "embedding_lookup"; }
 
-class CaseRun {
+class ProgramRun : CaseRun {
  public:
-  CaseRun(const Case& c, const Program& program, const SafetensorsFile& tensors, DType dtype)
-      : case_(c),
-        program_(program),
-        tensors_(tensors),
-        dtype_(dtype),
-        tolerance_(dtype == DType::f32 ? c.f32 : c.f64) {}
+  ProgramRun(const Case& c, const Program& program, const SafetensorsFile& tensors, DType dtype)
+      : CaseRun(c, tensors, dtype), program_(program) {}
 
   Result with_gradients() {
     const Inputs inputs = load_inputs();
@@ -28,7 +23,7 @@ class CaseRun {
         if (is_float(inputs[i].dtype()) && is_watched(i)) tape.watch(inputs[i]);
       const auto outputs = call(inputs);
       check_outputs(outputs);
-      check_gradients(tape, outputs, inputs);
+      check_gradients(gradients(tape, outputs, inputs.all()));
     });
     return result_;
   }
@@ -40,18 +35,6 @@ class CaseRun {
   }
 
  private:
-  Tensor load(const std::string& key) const {
-    try {
-      return tensors_.read(key);
-    } catch (const Error& error) {
-      throw Malformed("case " + case_.name + ": " + error.what());
-    }
-  }
-  // Floats in the dtype of this run.
-  Tensor load_as_input(const std::string& key) const {
-    const Tensor tensor = load(key);
-    return is_float(tensor.dtype()) ? cast(tensor, dtype_) : tensor;
-  }
   Inputs load_inputs() const {
     std::vector<Tensor> inputs;
     for (const auto& key : case_.inputs) inputs.push_back(load_as_input(key));
@@ -62,64 +45,13 @@ class CaseRun {
     return case_.roles.empty() || (input < case_.input_gradients.size() && case_.input_gradients[input]);
   }
 
-  void add_problem(std::string where, std::string what) {
-    result_.problems.push_back({std::move(where), std::move(what)});
-  }
-
-  // An exception of the library, or of the program, is a failure of the case.
-  template <class F>
-  void guarded(F f) {
-    try {
-      f();
-    } catch (const Malformed&) {
-      throw;
-    } catch (const std::exception& error) {
-      add_problem("exception", error.what());
-    }
-  }
-
   std::vector<Tensor> call(const Inputs& inputs) {
     auto outputs = program_(case_.attributes, inputs).all();
     case_.attributes.require_all_read();
-    if (outputs.size() != case_.outputs.size())
-      throw NotUnderstood("got " + std::to_string(outputs.size()) + " outputs, want " +
-                          std::to_string(case_.outputs.size()));
     return outputs;
   }
 
-  void check(const std::string& where, const Tensor& got, const Key& want, bool skip_non_finite = false) {
-    if (!want) {
-      if (got.defined()) add_problem(where, "got a tensor of shape " + got.shape().to_string() + ", want none");
-      return;
-    }
-    const auto comparison = compare(got, load(*want), dtype_, tolerance_, skip_non_finite);
-    result_.worst = std::max(result_.worst, comparison.worst);
-    if (comparison.problem) add_problem(where, *comparison.problem);
-  }
-
-  void check_outputs(const std::vector<Tensor>& outputs) {
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const bool named = i < case_.output_names.size();
-      check(named ? case_.output_names[i] : "output " + std::to_string(i), outputs[i], case_.outputs[i]);
-    }
-  }
-
-  std::vector<Gradient> gradients(GradientTape& tape, const std::vector<Tensor>& outputs, const Inputs& inputs) {
-    std::vector<Tensor> targets;
-    GradientOptions options;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!case_.output_gradients[i]) continue;
-      targets.push_back(outputs[i]);
-      options.output_gradients.push_back(load_as_input(*case_.output_gradients[i]));
-    }
-    if (targets.empty()) return std::vector<Gradient>(inputs.size());
-    return tape.gradient(targets, inputs.all(), options);
-  }
-
-  void check_gradients(GradientTape& tape, const std::vector<Tensor>& outputs, const Inputs& inputs) {
-    if (case_.output_gradients.size() != outputs.size() || case_.input_gradients.size() != inputs.size())
-      throw Malformed("case " + case_.name + ": output_grads and outputs, or input_grads and inputs, differ in number");
-    const auto got = gradients(tape, outputs, inputs);
+  void check_gradients(const std::vector<Gradient>& got) {
     for (std::size_t i = 0; i < got.size(); ++i) {
       const std::string where = "gradient of input " + std::to_string(i);
       check(where, got[i].dense(), case_.input_gradients[i], case_.policy == Policy::document);
@@ -139,16 +71,10 @@ class CaseRun {
       add_problem(where, "got shape " + got.shape().to_string() + ", want " + to_string(Ints(want.dense_shape)));
   }
 
-  const Case& case_;
   const Program& program_;
-  const SafetensorsFile& tensors_;
-  DType dtype_;
-  Tolerance tolerance_;
-  Result result_;
 };
 
-}  // namespace
-
+// The program of a case; null: the op is not known.
 const Program* find_program(const std::string& group, const std::string& op) {
   struct Table {
     std::string prefix;
@@ -164,9 +90,13 @@ const Program* find_program(const std::string& group, const std::string& op) {
   return at == programs.end() ? nullptr : &at->second;
 }
 
-Result run_case(const std::string& group, const Case& c, const Program& program, const SafetensorsFile& tensors,
-                DType dtype) {
-  CaseRun run(c, program, tensors, dtype);
+}  // namespace
+
+std::optional<Result> run_case(const std::string& group, const Case& c, const SafetensorsFile& tensors, DType dtype) {
+  if (group == "layers") return run_layer(c, tensors, dtype);
+  const auto* program = find_program(group, c.op);
+  if (!program) return {};
+  ProgramRun run(c, *program, tensors, dtype);
   return group == "ops" || group == "losses" ? run.with_gradients() : run.values();
 }
 

@@ -4,10 +4,10 @@
 
 #include "thalweg/autodiff/records.h"
 #include "thalweg/core/check.h"
-#include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/concat/row_stack.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/one_hot/one_hot.h"
 #include "thalweg/ops/reshape/reshape.h"
-#include "thalweg/ops/slice/slice.h"
 #include "thalweg/ops/tile/tile.h"
 
 namespace thalweg {
@@ -62,26 +62,25 @@ std::vector<SourceIds> ids_of(const TapeRecords& records, const Sources& sources
   return ids;
 }
 
-// One backward pass per column of seeds; column(k) is the seed, row k of the result is its gradient.
-template <class Column>
-std::vector<Tensor> passes(TapeRecords& records, const Tensor& target, const SourceIds& source, std::int64_t count,
-                           Column column) {
+// One backward pass per output of an example; its seed is made when its turn comes. Undefined if not connected.
+Tensor jacobian_of(TapeRecords& records, const Tensor& target, const SourceIds& source, std::int64_t examples,
+                   std::int64_t outputs, const Shape& result) {
   Request request(records);
-  std::vector<Tensor> rows;
-  for (std::int64_t k = 0; k < count; ++k)
-    rows.push_back(records.backward({target}, {column(k)}, {source}, k + 1 == count)[0].dense());
-  return rows;
+  if (outputs == 0) return zeros(result, source.spec.dtype);
+  RowStack rows(examples, outputs);
+  for (std::int64_t k = 0; k < outputs; ++k) {
+    const Tensor seed = one_hot(scalar(k, i64), outputs, {.dtype = target.dtype()});
+    const Tensor seeds = reshape(broadcast_to(seed, {examples, outputs}), target.shape());
+    const Tensor row = records.backward({target}, {seeds}, {source}, k + 1 == outputs)[0].dense();
+    if (!row.defined()) return {};
+    rows.add(row);
+  }
+  return reshape(rows.result(), result);
 }
 
 Tensor full_jacobian(TapeRecords& records, const Tensor& target, const SourceIds& source) {
   const Shape result = concatenate(target.shape(), source.spec.shape);  // first: it may have too many axes
-  const Tensor rows_of_identity = eye(target.size(), -1, target.dtype());
-  auto rows = passes(records, target, source, target.size(), [&](std::int64_t k) {
-    return reshape(slice(rows_of_identity, {k, 0}, {1, target.size()}), target.shape());
-  });
-  if (rows.empty()) return zeros(result, source.spec.dtype);
-  if (!rows[0].defined()) return {};
-  return reshape(stack(rows, 0), result);
+  return jacobian_of(records, target, source, 1, target.size(), result);
 }
 
 }  // namespace
@@ -153,15 +152,10 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) 
                 "both have examples along their leading axis; use expand_dims(y, -1) for one output per example",
                 "expected rank 2 or more and equal leading sizes, got target {} and source {}", target.shape(),
                 source.shape());
-  const std::int64_t examples = target.shape()[0], outputs = target.shape().product(1, target.rank());
-  const Tensor columns = eye(outputs, -1, target.dtype());
   const Shape result = concatenate(target.shape(), source.shape().suffix(1));
-  auto rows = passes(*records_, target, records_->source(source), outputs, [&](std::int64_t k) {
-    return reshape(broadcast_to(slice(columns, {k, 0}, {1, outputs}), {examples, outputs}), target.shape());
-  });
-  if (rows.empty() || !rows[0].defined()) return zeros(result, source.dtype());
-  for (auto& row : rows) row = reshape(row, {examples, 1, -1});
-  return reshape(concat(rows, 1), result);
+  const Tensor connected = jacobian_of(*records_, target, records_->source(source), target.shape()[0],
+                                       target.shape().product(1, target.rank()), result);
+  return connected.defined() ? connected : zeros(result, source.dtype());
 }
 
 void GradientTape::reset() { records_->check_thread("reset"), records_->reset(); }

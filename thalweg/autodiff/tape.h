@@ -59,8 +59,8 @@ class TW_API GradientTape {
   std::vector<Gradient> gradient(const std::vector<Tensor>& targets, const std::vector<Variable>& sources,
                                  const GradientOptions& options = {});
 
-  // d target / d source, shape [target..., source...]; one backward pass per target element. Undefined if not
-  // connected.
+  // d target / d source, shape [target..., source...]; one backward pass per target element, one after the other, so
+  // that no more is held than the result and one pass, unless a tape records them. Undefined if not connected.
   Tensor jacobian(const Tensor& target, const Tensor& source);
   Tensor jacobian(const Tensor& target, const Variable& source);
   // Per example of the leading axis: [b, target..., source...]; one backward pass per target element of an example.

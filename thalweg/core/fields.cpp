@@ -2,19 +2,35 @@
 
 #include <fmt/core.h>
 
-#include <cstring>
+#include "thalweg/core/tensor.h"
 
-namespace thalweg::fields {
+namespace thalweg {
+
+void visit(FieldVisitor& visitor, std::string_view name, Number& number) {
+  bool whole = number.is_integer;
+  detail::visit_field(visitor, name, whole);
+  std::int64_t integer = number.integer;
+  double real = number.real;
+  if (whole)
+    detail::visit_field(visitor, name, integer);
+  else
+    detail::visit_field(visitor, name, real);
+  const bool same = whole == number.is_integer && (whole ? integer == number.integer : real == number.real);
+  if (!same) number = whole ? Number(integer) : Number(real);
+}
+
+namespace fields {
 namespace {
 
-// Only reads: the const_cast below is safe with it.
+// Both visitors only read: the const_casts below are safe with them.
 class Printer final : public FieldVisitor {
  public:
   void integer(std::string_view name, std::int64_t& value) override { add(name, std::to_string(value)); }
   void real(std::string_view name, double& value) override { add(name, fmt::format("{}", value)); }
   void integers(std::string_view name, std::vector<std::int64_t>& values) override { list(name, values); }
   void reals(std::string_view name, std::vector<double>& values) override { list(name, values); }
-  std::string text;
+  void text(std::string_view name, std::string& value) override { add(name, '"' + value + '"'); }
+  std::string printed;
 
  private:
   template <class T>
@@ -24,7 +40,7 @@ class Printer final : public FieldVisitor {
     add(name, "[" + all + "]");
   }
   void add(std::string_view name, const std::string& value) {
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, value);
+    printed += fmt::format("{}{} = {}", printed.empty() ? "" : ", ", name, value);
   }
 };
 
@@ -34,11 +50,12 @@ class Key final : public FieldVisitor {
   void real(std::string_view, double& value) override { add(&value, 1); }
   void integers(std::string_view, std::vector<std::int64_t>& values) override { list(values); }
   void reals(std::string_view, std::vector<double>& values) override { list(values); }
+  void text(std::string_view, std::string& value) override { list(value); }
   std::string bytes;
 
  private:
-  template <class T>
-  void list(const std::vector<T>& values) {
+  template <class List>
+  void list(const List& values) {
     const std::size_t count = values.size();
     add(&count, 1);
     add(values.data(), count);
@@ -54,7 +71,7 @@ class Key final : public FieldVisitor {
 std::string print(void (*visit)(void*, FieldVisitor&), const void* op) {
   Printer printer;
   if (visit) visit(const_cast<void*>(op), printer);
-  return printer.text;
+  return printer.printed;
 }
 
 std::string key(void (*visit)(void*, FieldVisitor&), const void* op) {
@@ -63,4 +80,5 @@ std::string key(void (*visit)(void*, FieldVisitor&), const void* op) {
   return key.bytes;
 }
 
-}  // namespace thalweg::fields
+}  // namespace fields
+}  // namespace thalweg

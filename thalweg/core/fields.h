@@ -4,7 +4,9 @@
 // its struct:
 //   struct MatmulOp : Matmul {};
 //   TW_FIELDS(MatmulOp, transpose_a, transpose_b)
+// A field inside of a field is named with a dot (options.axis), and known by what follows the last one.
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,27 +19,44 @@
 
 namespace thalweg {
 
-// Walks the fields of an op. It may read them (printing, hashing, writing a file) or replace them (reading a file).
+struct Number;
+
+// Walks the fields of an op. It may read them (printing, hashing, writing a file) or replace them (reading a file). A
+// field that is only read is not written, so that threads may share the op.
 class FieldVisitor {
  public:
   virtual void integer(std::string_view name, std::int64_t& value) = 0;
   virtual void real(std::string_view name, double& value) = 0;
   virtual void integers(std::string_view name, std::vector<std::int64_t>& values) = 0;
   virtual void reals(std::string_view name, std::vector<double>& values) = 0;
+  virtual void text(std::string_view name, std::string& value) = 0;
 
  protected:
   ~FieldVisitor() = default;
 };
 
+// A number is whole (1) or not (0), then itself.
+void visit(FieldVisitor& visitor, std::string_view name, Number& number);
+
 namespace detail {
 
-// The next name of "a, b, c"; the list is shortened by it.
+// The next name of "a, b.c, d"; the list is shortened by it.
 constexpr std::string_view next_name(std::string_view& list) {
   const std::size_t comma = list.find(',');
-  const std::string_view name = list.substr(0, comma);
+  std::string_view name = list.substr(0, comma);
+  name.remove_prefix(name.rfind('.') + 1);
   list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
   while (!list.empty() && list.front() == ' ') list.remove_prefix(1);
   return name;
+}
+
+template <class T>
+void replace(T& field, const T& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::memcmp(&field, &value, sizeof(T)) != 0) field = value;  // -0 is not 0 here, and NaN is NaN
+  } else {
+    if (!(field == value)) field = value;
+  }
 }
 
 template <class T>
@@ -45,23 +64,22 @@ void visit_field(FieldVisitor& visitor, std::string_view name, T& field) {
   if constexpr (std::is_floating_point_v<T>) {
     double value = field;
     visitor.real(name, value);
-    field = static_cast<T>(value);
+    replace(field, static_cast<T>(value));
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
     auto value = static_cast<std::int64_t>(field);
     visitor.integer(name, value);
-    field = static_cast<T>(value);
-  } else if constexpr (std::is_same_v<T, Ints> || std::is_same_v<T, Shape>) {
+    replace(field, static_cast<T>(value));
+  } else if constexpr (std::is_same_v<T, Ints> || std::is_same_v<T, Shape> ||
+                       std::is_same_v<T, std::vector<std::int64_t>>) {
     std::vector<std::int64_t> values(field.begin(), field.end());
     visitor.integers(name, values);
-    field = T(values);
+    replace(field, T(values));
   } else if constexpr (requires { field.has_value(); }) {
     std::int64_t given = field.has_value();
     visitor.integer(name, given);
     auto value = field.value_or(typename T::value_type{});
-    if (given != 0)
-      visit_field(visitor, name, value), field = value;
-    else
-      field.reset();
+    if (given != 0) visit_field(visitor, name, value);
+    replace(field, given != 0 ? T(value) : T());
   } else {
     visit(visitor, name, field);  // a type of one's own has a visit function beside it
   }

@@ -17,6 +17,11 @@ namespace memory {
 using Owner = std::uint16_t;
 Owner owner(const char* name);  // the same number for the same text
 
+std::int64_t in_use();
+// The largest in_use since the mark was last set; plans measure their peak with it.
+std::int64_t high_mark();
+void set_mark();
+
 inline constexpr Owner by_user = 0, by_variable = 1;
 
 // Rounded up to the alignment; what an allocation counts for.

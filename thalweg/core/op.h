@@ -11,12 +11,16 @@
 //   Gradients gradient(const Matmul&, const Kept&, const Tensors& dy, Needs)   one entry per input, in public ops
 //   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle, default gradient
 //   bool differentiable(const Matmul&)                                returning false: explicitly not differentiable
+//   bool in_place(const Matmul&)                                      true: element i of the outputs is made of element
+//                                                                     i of the inputs, so that one may take the
+//                                                                     memory of the other
+//   bool checks_values(const Matmul&)                                 true: the kernel throws on some values
 //   BatchStates batch_rule(const Matmul&, Inputs, BatchStates& in, std::int64_t examples)
 //                                                                     the outputs' states; may turn a whole input into
 //                                                                     rows, which are then cut out of it
 //   Matmul with_batch(const Matmul&, const BatchState& out, std::int64_t examples)
 //                                                                     the attributes for another number of examples
-// and TW_FIELDS names its attributes.
+// and TW_FIELDS, right after the struct, names its attributes.
 #include <concepts>
 #include <memory>
 #include <span>
@@ -111,6 +115,7 @@ struct OpInfo {
   const char* name;
   memory::Owner owner;
   GradientKind kind;
+  bool in_place, checks_values;
   Specs (*infer)(const void* op, Inputs);
   void (*run)(const void* op, Arrays in, Arrays out, Scratch);
   std::int64_t (*workspace)(const void* op, Inputs);  // null: none
@@ -188,7 +193,9 @@ void set_gradient(OpInfo& info) {
 
 template <class Op>
 void set_fields(OpInfo& info) {
-  if constexpr (requires(Op & op, FieldVisitor & visitor) { visit_op(op, visitor); })
+  constexpr bool has_fields = requires(Op & op, FieldVisitor & visitor) { visit_op(op, visitor); };
+  static_assert(std::is_empty_v<Op> || has_fields, "name the attributes of the op: TW_FIELDS(Op, first, second)");
+  if constexpr (has_fields)
     info.visit = [](void* op, FieldVisitor& visitor) { visit_op(*static_cast<Op*>(op), visitor); };
 }
 
@@ -216,6 +223,8 @@ OpInfo make_op_info(const char* name) {
     info.alias = [](const void* op, Inputs in) -> std::int64_t { return alias(as<Op>(op), in); };
   info.copy = [](const void* op) -> std::shared_ptr<const void> { return std::make_shared<Op>(as<Op>(op)); };
   info.make = []() -> std::shared_ptr<void> { return std::make_shared<Op>(); };
+  if constexpr (requires(const Op& op) { in_place(op); }) info.in_place = true;
+  if constexpr (requires(const Op& op) { checks_values(op); }) info.checks_values = true;
   set_fields<Op>(info);
   set_batch<Op>(info);
   return info;

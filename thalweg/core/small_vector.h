@@ -95,8 +95,15 @@ class SmallVector {
   }
 
  private:
-  T* inline_data() { return reinterpret_cast<T*>(storage_); }
-  const T* inline_data() const { return reinterpret_cast<const T*>(storage_); }
+  // Room for elements that are made and destroyed one by one.
+  union Room {
+    Room() {}
+    ~Room() {}
+    T elements[N];
+  };
+
+  T* inline_data() { return room_.elements; }
+  const T* inline_data() const { return room_.elements; }
   void spill() {
     heap_.reserve(2 * N);
     for (int i = 0; i < size_; ++i) heap_.push_back(std::move(inline_data()[i]));
@@ -115,7 +122,7 @@ class SmallVector {
 
   std::vector<T> heap_;
   int size_ = 0;
-  alignas(T) std::byte storage_[sizeof(T) * N];
+  Room room_;
 };
 
 }  // namespace thalweg

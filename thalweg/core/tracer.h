@@ -7,21 +7,11 @@
 #include <span>
 #include <string>
 
+#include "thalweg/core/living.h"
 #include "thalweg/core/op.h"
 #include "thalweg/core/variable.h"
 
 namespace thalweg {
-
-// An object that a traced function refers to (a module, an optimizer): a call after its death is an error, not a crash.
-class TW_API Living {
- public:
-  explicit Living(std::string name) : token_(std::make_shared<std::string>(std::move(name))) {}
-  Living(const Living&) = delete;
-  void touch() const;  // notes it in the trace of this thread, if there is one
-
- private:
-  std::shared_ptr<const std::string> token_;
-};
 
 class Tracer {
  public:
@@ -33,7 +23,6 @@ class Tracer {
   virtual Tensor host_number(std::function<double()> number, DType dtype) = 0;
   // What random ops are keyed by, [2] of i64: the seed, and the place of this call in the numbering.
   virtual Tensor random_state() = 0;
-  virtual std::uint64_t next_ordinal() = 0;
   virtual void touch(std::weak_ptr<const std::string> living) = 0;
 
  protected:
@@ -43,7 +32,7 @@ class Tracer {
 Tracer* tracer();  // of this thread; null: ops run at once
 
 // Sets the tracer of this thread; null lets ops run at once inside a trace, as initializers do.
-class TW_API TraceScope {
+class TraceScope {
  public:
   explicit TraceScope(Tracer* tracer);
   ~TraceScope();
@@ -52,9 +41,6 @@ class TW_API TraceScope {
  private:
   Tracer* outer_;
 };
-
-// `number()` now, or in a trace: before every call of the traced function.
-TW_API Tensor host_number(std::function<double()> number, DType dtype);
 
 Tensor make_symbolic(const Spec& spec, const Ref<Buffer>& trace);
 bool is_symbolic(const Tensor& tensor);

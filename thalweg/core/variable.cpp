@@ -10,6 +10,7 @@
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/tracer.h"
+#include "thalweg/core/variable_storage.h"
 
 namespace thalweg {
 
@@ -21,7 +22,9 @@ struct VariableImpl {
   const bool trainable;
   const std::uint64_t id;
   const Spec spec;
-  mutable std::mutex mutex;  // guards what follows
+  std::shared_ptr<VariableGate> gate;              // set once, under the registry's mutex
+  std::atomic<VariableGate*> known_gate{nullptr};  // the same, for readers
+  mutable std::mutex mutex;                        // guards what follows
   Tensor storage;
   std::uint64_t version = 0;
 };
@@ -56,6 +59,19 @@ Tensor adopt(const Tensor& value) {
     return view_of(value, value.spec());
   }
   return copy_of(value);
+}
+
+// Gives the variable storage of its own, with the same bytes; whether that was a copy.
+bool own(VariableImpl& impl) {
+  if (impl.storage.impl().buffer->unique()) return false;
+  impl.storage = copy_of(impl.storage);
+  return true;
+}
+
+// Waits for a plan that is assigning the variable.
+std::shared_lock<std::shared_mutex> shared_gate(const VariableImpl& impl) {
+  auto* gate = impl.known_gate.load(std::memory_order_acquire);
+  return gate ? std::shared_lock(gate->mutex) : std::shared_lock<std::shared_mutex>();
 }
 
 // into[i] = from[i] + sign * by[i]; into may be from.
@@ -117,6 +133,7 @@ Tensor Variable::value() const {
   if (Tracer* trace = tracer()) {
     value = trace->read(*this);
   } else {
+    const auto at_rest = shared_gate(impl);
     std::lock_guard lock(impl.mutex);
     value = view_of(impl.storage, impl.spec);
   }
@@ -149,6 +166,8 @@ void Variable::update(const char* op, const Tensor& value, int sign) {
                 "variable \"{}\": expected {} {}, got {} {}", impl.name, impl.spec.shape, impl.spec.dtype,
                 value.shape(), value.dtype());
   if (Tracer* trace = tracer()) return trace->assign(*this, value, sign);
+  std::unique_lock<std::shared_mutex> alone;
+  if (auto* gate = impl.known_gate.load(std::memory_order_acquire)) alone = std::unique_lock(gate->mutex);
   std::lock_guard lock(impl.mutex);
   if (sign == 0) {
     impl.storage = adopt(value);
@@ -164,11 +183,56 @@ void Variable::update(const char* op, const Tensor& value, int sign) {
   ++impl.version;
 }
 
-void Variable::change(FunctionRef<void(void* bytes)> write) {
-  auto& impl = checked();
+std::vector<std::shared_ptr<VariableGate>> VariableStorage::gates(std::span<const Variable> variables) {
+  std::vector<std::shared_ptr<VariableGate>> list;
+  std::shared_ptr<VariableGate> fresh;
+  std::lock_guard lock(registry().mutex);
+  for (const auto& variable : variables) {
+    auto& impl = variable.checked();
+    if (!impl.gate) {
+      if (!fresh) fresh = std::make_shared<VariableGate>();
+      impl.gate = fresh;
+      impl.known_gate.store(fresh.get(), std::memory_order_release);
+    }
+    list.push_back(impl.gate);
+  }
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  return list;
+}
+
+void* VariableStorage::read(const Variable& variable) { return variable.checked().storage.impl().data; }
+
+void* VariableStorage::write(const Variable& variable, std::int64_t& copied) {
+  auto& impl = variable.checked();
   std::lock_guard lock(impl.mutex);
-  if (!impl.storage.impl().buffer->unique()) impl.storage = copy_of(impl.storage);
-  write(mutable_data(impl.storage));
+  copied += own(impl);
+  return mutable_data(impl.storage);
+}
+
+void VariableStorage::change(std::span<const Variable> variables, FunctionRef<void(std::span<void* const>)> change) {
+  SmallVector<std::shared_mutex*, 4> gates;
+  SmallVector<VariableImpl*, 4> order;
+  for (const auto& variable : variables) {
+    order.push_back(&variable.checked());
+    if (auto* gate = order.back()->known_gate.load(std::memory_order_acquire)) gates.push_back(&gate->mutex);
+  }
+  std::sort(gates.begin(), gates.end());
+  std::sort(order.begin(), order.end());
+  std::vector<std::unique_lock<std::shared_mutex>> alone;
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (auto* gate : gates)
+    if (alone.empty() || alone.back().mutex() != gate) alone.emplace_back(*gate);
+  for (auto* impl : order) locks.emplace_back(impl->mutex), own(*impl);
+  SmallVector<void*, 4> bytes;
+  for (const auto& variable : variables) bytes.push_back(mutable_data(variable.checked().storage));
+  change({bytes.data(), bytes.size()});
+  for (auto* impl : order) ++impl->version;
+}
+
+void VariableStorage::count_assignment(const Variable& variable) {
+  auto& impl = variable.checked();
+  std::lock_guard lock(impl.mutex);
   ++impl.version;
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "thalweg/core/function_ref.h"
 #include "thalweg/core/tensor.h"
 
 namespace thalweg {
@@ -39,9 +38,8 @@ class TW_API Variable {
   void assign(const Tensor& value);
   void assign_add(const Tensor& value);
   void assign_sub(const Tensor& value);
-  // Outside of traces: `write` changes the variable's bytes in place, after a copy if someone else holds them.
-  void change(FunctionRef<void(void* bytes)> write);
 
+  friend class VariableStorage;
   friend bool operator==(const Variable& a, const Variable& b) { return a.impl_ == b.impl_; }
 
  private:

@@ -55,8 +55,8 @@ std::int64_t elements_of_w(const Convolution& c) {
 std::int64_t elements_of_y(const Convolution& c) { return c.batch * product(c, c.output) * c.out_channels; }
 
 double flops_of(const Convolution& c) {
-  return 2.0 * static_cast<double>(elements_of_y(c)) *
-         static_cast<double>(product(c, c.kernel) * (c.in_channels / c.groups));
+  const std::int64_t products_of_one = product(c, c.kernel) * (c.in_channels / c.groups);
+  return 2.0 * static_cast<double>(elements_of_y(c)) * static_cast<double>(products_of_one);
 }
 
 std::int64_t weight_partials(double flops, std::size_t weights_bytes) {

@@ -1,10 +1,12 @@
 #include "thalweg/ops/attention/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "thalweg/backend/cpu/kernels/attention.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -26,6 +28,8 @@ struct Scores {
 };
 struct Forward : Scores {};   // q, k, v [, mask] -> o, statistics
 struct Backward : Scores {};  // q, k, v, o, statistics, do [, mask] -> dq, dk, dv
+TW_FIELDS(Forward, causal, scale)
+TW_FIELDS(Backward, causal, scale)
 
 void check_operand(const char* what, const Spec& spec, const Spec& q) {
   TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]",
@@ -186,6 +190,25 @@ Scores resolve(const Attention& options, const Tensor& q) {
 Tensors apply_masked(const OpInfo& info, const void* op, Tensors in, const Tensor& mask) {
   if (mask.defined()) in.push_back(mask);
   return apply(info, op, std::span<const Tensor>(in.data(), in.size()));
+}
+
+// Batch entries and heads stand apart.
+BatchStates attention_rule(Inputs in, BatchStates& states, std::int64_t examples, int operands, int outputs) {
+  AxisNames names(static_cast<std::size_t>(operands), {0, 1});
+  if (in.size() > operands) {
+    const Shape scores = concatenate(in[0].shape.prefix(3), Shape{in[1].shape[2]});
+    Ints mask = broadcast_names(in[operands].shape, scores);
+    std::replace_if(
+        mask.begin(), mask.end(), [](std::int64_t name) { return name > 1; }, mixed);
+    names.push_back(mask);
+  }
+  return named_axes_rule(in, states, examples, names, AxisNames(static_cast<std::size_t>(outputs), {0, 1}));
+}
+BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return attention_rule(in, states, examples, 3, 2);
+}
+BatchStates batch_rule(const Backward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return attention_rule(in, states, examples, 6, 3);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "thalweg/backend/cpu/convolution.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/convolution/gradients.h"
 #include "thalweg/ops/registry.h"
@@ -26,6 +27,9 @@ struct BackwardData : Geometry {
 struct BackwardWeights : Geometry {
   Ints kernel;  // spatial sizes of w
 };              // x, y -> w
+TW_FIELDS(Forward, spatial, options.strides, options.padding, options.dilations, options.groups)
+TW_FIELDS(BackwardData, spatial, options.strides, options.padding, options.dilations, options.groups, input)
+TW_FIELDS(BackwardWeights, spatial, options.strides, options.padding, options.dilations, options.groups, kernel)
 
 constexpr const char* forward_names[] = {"conv1d", "conv2d", "conv3d"};
 constexpr const char* transpose_names[] = {"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"};
@@ -210,6 +214,16 @@ Tensor transposed(const Geometry& geometry, const Tensor& x, const Tensor& kerne
                 "expected an output_shape of rank {} with batch {} and {} channels for x {} and a kernel {}, got {}",
                 x.rank(), x.shape()[0], channels, x.shape(), kernel.shape(), output_shape);
   return backward_data(geometry, cast(x, dtype), cast(kernel, dtype), output_shape);
+}
+
+BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {}}, {{0}});
+}
+BatchStates batch_rule(const BackwardData&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {}}, {{0}});
+}
+BatchStates batch_rule(const BackwardWeights&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {0}}, {{}});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/cross_entropy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cross_entropy/gradients.h"
@@ -141,6 +142,19 @@ Gradients gradient(const Dense&, const Kept& kept, const Tensors& dy, Needs need
 }
 Gradients gradient(const Sparse&, const Kept& kept, const Tensors& dy, Needs) {
   return {Gradient(), sparse_softmax_cross_entropy_backward(kept.input(0), kept.input(1), kept.output(1), dy[0])};
+}
+
+BatchStates batch_rule(const Dense&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1, 2);
+}
+BatchStates batch_rule(const Sparse&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1, 2);
+}
+BatchStates batch_rule(const DenseBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1);
+}
+BatchStates batch_rule(const SparseBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/diagonal/diagonal.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/linalg/triangular.h"
@@ -23,6 +24,7 @@ struct MatrixInverse {};
 struct TriangularSolve {
   bool transposed;
 };
+TW_FIELDS(TriangularSolve, transposed)
 
 Specs infer_square(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 2 && x.shape.last() == x.shape[x.rank() - 2], op, "matrices are the last two axes",
@@ -167,6 +169,16 @@ Gradients gradient(const TriangularSolve& op, const Kept& kept, const Tensors& d
   const Tensor x = kept.output(0);
   const Tensor dl = op.transposed ? matmul(x, db, {.transpose_b = true}) : matmul(db, x, {.transpose_b = true});
   return {-band_part(dl, -1, 0), db};
+}
+
+BatchStates batch_rule(const Cholesky&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
+}
+BatchStates batch_rule(const MatrixInverse&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
+}
+BatchStates batch_rule(const TriangularSolve&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
 }
 
 }  // namespace

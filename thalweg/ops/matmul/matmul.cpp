@@ -5,6 +5,7 @@
 
 #include "thalweg/backend/cpu/gemm.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -14,6 +15,7 @@ namespace thalweg {
 namespace {
 
 struct MatmulOp : Matmul {};
+TW_FIELDS(MatmulOp, transpose_a, transpose_b)
 
 Shape batch_of(const Shape& shape) { return shape.prefix(shape.rank() - 2); }
 
@@ -182,6 +184,20 @@ Gradients gradient(const MatmulOp& op, const Kept& kept, const Tensors& dy, Need
                                   : operand_gradient(kept.input_spec(1).shape, {a, !op.transpose_a}, {dy[0], false});
   }
   return gradients;
+}
+
+BatchStates batch_rule(const MatmulOp& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Shape batch = broadcast_batch(in[0], in[1]);
+  const int m = batch.rank(), n = m + 1, k = m + 2;
+  const auto names = [&](const Shape& shape, int first, int second, bool transposed) {
+    Ints result = broadcast_names(batch_of(shape), batch);
+    result.push_back(transposed ? second : first);
+    result.push_back(transposed ? first : second);
+    return result;
+  };
+  return named_axes_rule(in, states, examples,
+                         {names(in[0].shape, m, k, op.transpose_a), names(in[1].shape, k, n, op.transpose_b)},
+                         {first_axes(n + 1)});
 }
 
 }  // namespace

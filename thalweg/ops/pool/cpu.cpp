@@ -132,7 +132,7 @@ void max_of_place(const PoolShape& shape, const Place& place, const T* x, T* y) 
       const T* row = x + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
       for (int i = 0; i < count; ++i) {
         const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
-        best[i] = first | (value > best[i]) | is_nan(value) ? value : best[i];
+        best[i] = (first | (value > best[i]) | is_nan(value)) ? value : best[i];
       }
       first = false;
     });

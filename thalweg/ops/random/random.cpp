@@ -14,7 +14,7 @@
 namespace thalweg::random {
 namespace {
 
-std::atomic<std::uint64_t> global_seed{0};
+std::atomic<std::uint64_t> seed_of_all{0};
 
 constexpr std::int64_t task_size = 16 * 1024;  // elements, a multiple of 4
 
@@ -75,15 +75,17 @@ Tensor uniform_integer(const Shape& shape, const Uniform& options) {
 
 }  // namespace
 
+std::uint64_t global_seed() { return seed_of_all.load(); }
+
 void set_seed(std::uint64_t seed) {
-  global_seed.store(seed);
+  seed_of_all.store(seed);
   reset_ordinals();
 }
 
 // Calls with a seed of their own stand apart from all numbered ones.
 Key next_key(const std::optional<std::uint64_t>& seed) {
   if (seed) return {*seed, ~std::uint64_t{0}};
-  return {global_seed.load(), next_ordinal()};
+  return {global_seed(), next_ordinal()};
 }
 
 Tensor normal(const Shape& shape, const Normal& options) {

@@ -5,6 +5,7 @@
 #include "thalweg/backend/cpu/kernels/rows.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/tracer.h"
+#include "thalweg/core/variable_storage.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/gather/indices.h"
 #include "thalweg/ops/registry.h"
@@ -81,8 +82,8 @@ void put_rows(Variable& variable, const Tensor& indices, const Tensor& values) {
   if (tracer()) return variable.assign(put_rows(variable.value(), indices, values));
   const Spec* specs[] = {&variable.spec(), &indices.spec(), &values.spec()};
   infer(PutRows{}, Inputs(specs));
-  variable.change([&](void* bytes) {
-    put(bytes, variable.spec(), {mutable_data(indices), &indices.spec()}, values.impl().data);
+  VariableStorage::change({&variable, 1}, [&](std::span<void* const> bytes) {
+    put(bytes[0], variable.spec(), {mutable_data(indices), &indices.spec()}, values.impl().data);
   });
 }
 

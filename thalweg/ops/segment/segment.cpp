@@ -5,6 +5,7 @@
 #include "thalweg/backend/cpu/kernels/rows.h"
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -21,6 +22,8 @@ struct Segments {
 };
 struct SegmentSum : Segments {};
 struct SegmentMax : Segments {};
+TW_FIELDS(SegmentSum, count)
+TW_FIELDS(SegmentMax, count)
 
 Specs infer_segments(const char* op, const Segments& segments, Inputs in) {
   const Shape &x = in[0].shape, &ids = in[1].shape;
@@ -117,6 +120,21 @@ std::int64_t count_segments(const char* op, const Tensor& x, const Tensor& ids) 
     }
   });
   return ids.size() == 0 ? 0 : last + 1;
+}
+
+// Rows of one id add up; their largest does not.
+BatchStates segments_rule(Inputs in, BatchStates& states, std::int64_t examples, bool adds) {
+  const int front = in[1].rank(), rank = in[0].rank();
+  Ints x = first_axes(rank), out{mixed};
+  for (int i = 0; i < front && !adds; ++i) x[i] = mixed;
+  for (int i = front; i < rank; ++i) out.push_back(i);
+  return named_axes_rule(in, states, examples, {x, first_axes(adds ? front : 0)}, {out});
+}
+BatchStates batch_rule(const SegmentSum&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return segments_rule(in, states, examples, true);
+}
+BatchStates batch_rule(const SegmentMax&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return segments_rule(in, states, examples, false);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ using Axes = std::array<std::int64_t, 3>;
 // Missing axes become leading ones.
 Axes three_axes(const Axes& given, int spatial, std::int64_t fill) {
   Axes axes{fill, fill, fill};
-  for (int i = 0; i < spatial; ++i)
-    axes[static_cast<std::size_t>(3 - spatial + i)] = given[static_cast<std::size_t>(i)];
+  const auto missing = 3 - static_cast<std::size_t>(spatial);
+  for (std::size_t i = missing; i < 3; ++i) axes[i] = given[i - missing];
   return axes;
 }
 

@@ -46,14 +46,14 @@ class KeyBlocks {
   // Key blocks first, first + step, …
   void run(std::int64_t first, std::int64_t step) {
     std::fill_n(dq_, shape_.queries * shape_.depth, T(0));
-    for (key_ = first * kKeyBlock; key_ < shape_.keys; key_ += step * kKeyBlock) {
-      keys_ = std::min(kKeyBlock, shape_.keys - key_);
+    for (key_ = first * at_.block; key_ < shape_.keys; key_ += step * at_.block) {
+      keys_ = std::min(at_.block, shape_.keys - key_);
       const T* k = k_ + key_ * shape_.depth;
       pack_transposed(k, keys_, shape_.depth, scratch_ + at_.keys);
       pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.values);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
-      std::fill_n(scratch_ + at_.dk, kKeyBlock * row_, T(0));
-      std::fill_n(scratch_ + at_.dv, kKeyBlock * value_row_, T(0));
+      std::fill_n(scratch_ + at_.dk, at_.block * row_, T(0));
+      std::fill_n(scratch_ + at_.dv, at_.block * value_row_, T(0));
       const std::int64_t begin = shape_.causal ? key_ / kQueryBlock * kQueryBlock : 0;
       for (query_ = begin; query_ < shape_.queries; query_ += kQueryBlock) add_queries();
       copy_rows(scratch_ + at_.dk, row_, shape_.depth, keys_, dk_ + key_ * shape_.depth, shape_.depth);
@@ -80,6 +80,16 @@ class KeyBlocks {
     add_to_queries();
   }
 
+  // Rows r … r + kRows of the next block of queries; each slab of keys asks for its part of them.
+  HWY_INLINE void prefetch_queries(std::int64_t slab, std::int64_t r) const {
+    for (std::int64_t i = slab / S::kSlab; i < S::kRows; i += divide_up(keys_, S::kSlab)) {
+      const std::int64_t row = std::min(query_ + kQueryBlock + r + i, shape_.queries - 1);
+      prefetch(q_ + row * shape_.depth, shape_.depth);
+      prefetch(dq_ + row * shape_.depth, shape_.depth);
+      prefetch(d_o_ + row * shape_.value_depth, shape_.value_depth);
+    }
+  }
+
   // The first query of the block that sees the block's key `key`, if causal.
   HWY_INLINE std::int64_t first_query(std::int64_t key) const {
     return shape_.causal ? std::max<std::int64_t>(key_ + key - query_, 0) : 0;
@@ -98,6 +108,7 @@ class KeyBlocks {
   // p and ds of queries r … r + kRows of the block against one slab of keys.
   void score(std::int64_t slab, std::int64_t r) {
     T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
+    prefetch_queries(slab, r);
     ScoreTile<T> tile;
     multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
     score_scale_.apply_sign(tile);

@@ -74,6 +74,7 @@ class QueryBlock {
     V top[S::kVectors];
     for (int v = 0; v < S::kVectors; ++v) top[v] = hn::LoadU(S::d, maximum_ + slab + v * S::kWidth);
     for (std::int64_t r = 0; r < count; r += S::kRows) {
+      prefetch_keys(slab, key + r);
       ScoreTile<T> tile;
       multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
       scale_.apply_sign(tile);
@@ -87,6 +88,15 @@ class QueryBlock {
       store_tile<T>(tile, scores_ + r * S::kSlab);
     }
     for (int v = 0; v < S::kVectors; ++v) raise_maximum(slab + v * S::kWidth, top[v]);
+  }
+
+  // The kRows keys and values one block after `key`; each slab of queries asks for its part of them.
+  HWY_INLINE void prefetch_keys(std::int64_t slab, std::int64_t key) const {
+    for (std::int64_t i = slab / S::kSlab; i < S::kRows; i += kQueryBlock / S::kSlab) {
+      const std::int64_t row = std::min(key + kKeyBlock + i, shape_.keys - 1);
+      prefetch(k_ + row * shape_.depth, shape_.depth);
+      prefetch(v_ + row * shape_.value_depth, shape_.value_depth);
+    }
   }
 
   // -infinity for keys beyond the end and, if causal, for keys after the query.

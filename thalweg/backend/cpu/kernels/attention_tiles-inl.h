@@ -80,6 +80,29 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   }
 }
 
+// Asks for the lines of x [n], which the block after this one reads.
+template <class T>
+HWY_INLINE void prefetch(const T* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += 64 / static_cast<std::int64_t>(sizeof(T))) __builtin_prefetch(x + i);
+}
+
+// 2^x for x <= 0. Results below the smallest normal number are 0, exactly 0 for -infinity; NaN stays. Attention saves
+// the second multiplication of exp's reduction and its two-step scaling.
+template <class D>
+HWY_INLINE hn::Vec<D> exp2_nonpositive(D d, hn::Vec<D> x) {
+  x = math::clamp(d, x, math::kIsFloat<D> ? -127. : -1023., 1);
+  const auto n = hn::Sub(hn::Add(x, math::rounder(d)), math::rounder(d)), rest = hn::Sub(x, n);
+  if constexpr (math::kIsFloat<D>) {
+    // Minimax for |rest| <= 1/2, relative error 7e-8.
+    const auto fraction = math::polynomial(d, rest, 1, 0.693147206, 0.240226469, 0.0555032878, 0.00961848896,
+                                           0.00133999314, 0.00015345812);
+    return hn::Mul(fraction, math::power_of_2(d, n));
+  } else {
+    const auto fraction = math::expm1_reduced(d, hn::Mul(rest, math::constant(d, 0.69314718055994530942)));
+    return hn::Mul(hn::Add(math::constant(d, 1), fraction), math::power_of_2(d, n));
+  }
+}
+
 // Scores are scaled last: a tile holds s = sign(scale) * q k^T, the same bits in both passes, and p is the exponential
 // of |scale| * (s - largest), a difference that has not been rounded to the digits of a large score.
 template <class T>

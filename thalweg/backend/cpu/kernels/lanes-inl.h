@@ -11,13 +11,14 @@
 #include <cstdint>
 #include <limits>
 
-#include "thalweg/backend/cpu/kernels/exp-inl.h"
+#include "thalweg/backend/cpu/math_exp_log-inl.h"
 #include "thalweg/core/thread_pool.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace math = thalweg::HWY_NAMESPACE::math;
 
 constexpr int kLanes = 16;
 
@@ -78,7 +79,7 @@ HWY_INLINE Lanes<T> multiply_add(const Lanes<T>& a, const Lanes<T>& b, const Lan
 template <class T>
 HWY_INLINE Lanes<T> exp(const Lanes<T>& x) {
   Lanes<T> out;
-  THALWEG_LANES(i) out.part[i] = exp(typename Lanes<T>::D(), x.part[i]);
+  THALWEG_LANES(i) out.part[i] = math::exp(typename Lanes<T>::D(), x.part[i]);
   return out;
 }
 #undef THALWEG_LANES

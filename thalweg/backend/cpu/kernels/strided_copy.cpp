@@ -128,11 +128,11 @@ inline void turn4(const std::byte* from, std::int64_t from_row, std::byte* to, s
   std::memcpy(&b, from + from_row, 16);
   std::memcpy(&c, from + 2 * from_row, 16);
   std::memcpy(&d, from + 3 * from_row, 16);
-  const Lanes ab_low = __builtin_shuffle(a, b, Lanes{0, 4, 1, 5}), ab_high = __builtin_shuffle(a, b, Lanes{2, 6, 3, 7});
-  const Lanes cd_low = __builtin_shuffle(c, d, Lanes{0, 4, 1, 5}), cd_high = __builtin_shuffle(c, d, Lanes{2, 6, 3, 7});
+  const Lanes ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Lanes cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
   const Lanes rows[] = {
-      __builtin_shuffle(ab_low, cd_low, Lanes{0, 1, 4, 5}), __builtin_shuffle(ab_low, cd_low, Lanes{2, 3, 6, 7}),
-      __builtin_shuffle(ab_high, cd_high, Lanes{0, 1, 4, 5}), __builtin_shuffle(ab_high, cd_high, Lanes{2, 3, 6, 7})};
+      __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5), __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+      __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
   for (int i = 0; i < 4; ++i) std::memcpy(to + i * to_row, &rows[i], 16);
 }
 
