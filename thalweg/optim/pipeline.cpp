@@ -7,7 +7,6 @@
 #include "thalweg/core/log.h"
 #include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/elementwise.h"
-#include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/row_language.h"
 #include "thalweg/ops/row_sparse/row_sparse.h"
 #include "thalweg/ops/widen.h"
@@ -29,6 +28,11 @@ void warn_of_undefined(const std::vector<std::string>& names) {
   std::string list;
   for (const auto& name : names) list += (list.empty() ? "\"" : ", \"") + name + "\"";
   warn("apply: no gradient for " + list + "; the loss does not depend on them, they stay as they are");
+}
+
+// A gradient's values as the update of a variable reads them.
+Tensor values_for(const Gradient& gradient, DType variable) {
+  return gradient.dtype() == variable ? gradient.values() : cast(gradient.values(), wide(variable));
 }
 
 // {the mean of what was added so far, the sum to go on with} from sum, g, the weights of g and of all, due
@@ -135,14 +139,16 @@ Step Pipeline::next_step(const Tensor& due) const { return {cast(iterations_, f6
 // The frame with what an update starts from: the whole of the tables, or the rows that the gradient has.
 Update Pipeline::read(const Entry& entry, const Update& frame, const Gradient& gradient) {
   Update update = frame;
-  const DType dtype = entry.tables.front().dtype();
   for (const auto& table : entry.tables)
-    update.tables.push_back(gradient.is_sparse() ? gather_or_zero(table, gradient.indices()) : table.value());
-  update.g = gradient.dtype() == dtype ? gradient.values() : cast(gradient.values(), wide(dtype));
+    update.tables.push_back(gradient.is_sparse() ? take_rows(table, gradient.indices()) : table.value());
+  update.g = values_for(gradient, entry.tables.front().dtype());
   return update;
 }
 
-void Pipeline::write(Entry& entry, const Tensors& changed) {
+void Pipeline::update_whole(Entry& entry, Update frame, const Gradient& gradient) {
+  frame.g = values_for(gradient, entry.variable().dtype());
+  if (!tracer() && rule_->update_in_place(entry.tables, frame)) return;
+  const Tensors changed = rule_->update(entry.variable(), read(entry, frame, gradient));
   for (std::size_t i = 0; i < changed.size(); ++i) entry.tables[i].assign(changed[i]);
 }
 
@@ -160,7 +166,7 @@ void Pipeline::update(const std::vector<Item>& items, const Step& step) {
     if (item.gradient.is_sparse())
       update_rows(item, frame);
     else
-      write(*item.entry, rule_->update(item.entry->variable(), read(*item.entry, frame, item.gradient)));
+      update_whole(*item.entry, frame, item.gradient);
   }
 }
 
@@ -170,10 +176,7 @@ void Pipeline::update_rows(const Item& item, const Update& frame) {
   auto& [entry, gradient, scale] = item;
   const Tensors changed = rule_->update(entry->variable(), read(*entry, frame, gradient));
   const bool rest = options_.sparse == Sparse::lazy || (rule_->rests() && !entry->decay && !frame.share.defined());
-  if (!rest) {
-    const Gradient zero(scalar(0, entry->variable().dtype()));
-    write(*entry, rule_->update(entry->variable(), read(*entry, frame, zero)));
-  }
+  if (!rest) update_whole(*entry, frame, scalar(0, entry->variable().dtype()));
   for (std::size_t i = 0; i < changed.size(); ++i) put_rows(entry->tables[i], gradient.indices(), changed[i]);
 }
 

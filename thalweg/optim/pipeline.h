@@ -56,7 +56,7 @@ class Pipeline {
 
   std::vector<Item> items_of(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables);
   static Update read(const Entry& entry, const Update& frame, const Gradient& gradient);
-  static void write(Entry& entry, const Tensors& changed);
+  void update_whole(Entry& entry, Update frame, const Gradient& gradient);
   Gradient prepared(const Gradient& gradient, const Variable& variable) const;
   Entry make_entry(const Variable& variable) const;
   Variable make_state(const std::string& name, const Shape& shape, double initial, DType dtype) const;

@@ -31,7 +31,7 @@ struct Frame {
   }
 };
 
-// Inputs of the program: the tables, g, the scalars, then what is in use of the frame.
+// Inputs of the program: the tables if they are given, g, the scalars, then what is in use of the frame.
 Tensors inputs_of(const Update& update) {
   Tensors inputs = update.tables;
   inputs.push_back(update.g);
@@ -51,11 +51,12 @@ std::size_t key_of(const Update& update) {
 
 }  // namespace
 
-const WrittenProgram& ElementwiseRule::program(const Update& update) {
+const WrittenProgram& ElementwiseRule::program(std::size_t tables, const Update& update) {
   auto& known = programs_[key_of(update)];
   if (known) return *known;
-  const std::size_t tables = update.tables.size(), scalars = update.scalars.size();
-  known = &write_program(static_cast<int>(inputs_of(update).size()), [&](const Expressions& in) {
+  const std::size_t scalars = update.scalars.size();
+  const std::size_t inputs = inputs_of(update).size() + tables - update.tables.size();
+  known = &write_program(static_cast<int>(inputs), [&](const Expressions& in) {
     const Expression* next = in.begin() + tables + 1 + scalars;
     const auto take = [&](const Tensor& tensor) { return tensor.defined() ? next++ : nullptr; };
     const Expressions own(in.begin(), in.begin() + tables);
@@ -72,7 +73,12 @@ const WrittenProgram& ElementwiseRule::program(const Update& update) {
 }
 
 Tensors ElementwiseRule::update(const Variable&, const Update& update) {
-  return run_written(program(update), inputs_of(update));
+  return run_written(program(update.tables.size(), update), inputs_of(update));
+}
+
+bool ElementwiseRule::update_in_place(const std::vector<Variable>& tables, const Update& update) {
+  run_in_place(program(tables.size(), update), tables, inputs_of(update));
+  return true;
 }
 
 Tensors CompositeRule::update(const Variable&, const Update& update) {

@@ -45,6 +45,8 @@ class Rule {
   virtual Tensors scalars(const Step& step) = 0;
   // The new values of the tables.
   virtual Tensors update(const Variable& variable, const Update& update) = 0;
+  // The same outside of traces, in the memory of the tables, which `update` then lacks. False: it cannot.
+  virtual bool update_in_place(const std::vector<Variable>&, const Update&) { return false; }
   virtual std::optional<double> weight_decay(const Variable&, std::optional<double> common) const { return common; }
   // Whether rows of the variable can be updated apart from the others.
   virtual bool by_rows(const Variable&) const { return false; }
@@ -58,6 +60,7 @@ class Rule {
 class ElementwiseRule : public Rule {
  public:
   Tensors update(const Variable& variable, const Update& update) override;
+  bool update_in_place(const std::vector<Variable>& tables, const Update& update) override;
   bool by_rows(const Variable&) const override { return true; }
 
  protected:
@@ -66,7 +69,7 @@ class ElementwiseRule : public Rule {
                               const Expressions& scalars) const = 0;
 
  private:
-  const WrittenProgram& program(const Update& update);
+  const WrittenProgram& program(std::size_t tables, const Update& update);
   std::array<const WrittenProgram*, 32> programs_{};  // by what is in use
 };
 

@@ -34,25 +34,44 @@ void run(const Distinct& op, Arrays in, Arrays out, Scratch scratch) {
 }
 
 bool differentiable(const Distinct&) { return false; }
+[[maybe_unused]] bool checks_values(const Distinct&) { return true; }
+
+bool are_row_numbers(const Spec& numbers) { return numbers.dtype == i64 && numbers.rank() == 1; }
+
+std::int64_t width_of(const Spec& table) { return table.shape.product(1, table.rank()); }
+
+struct TakeRows {};
+
+Specs infer(const TakeRows&, Inputs in) {
+  TW_CHECK_INTERNAL(in[0].rank() >= 1 && are_row_numbers(in[1]), "take_rows", "{} {} are no rows of {}", in[1].dtype,
+                    in[1].shape, in[0].shape);
+  return {Spec{in[0].dtype, in[0].shape.with(0, in[1].size())}};
+}
+
+void run(const TakeRows&, Arrays in, Arrays out) {
+  cpu::take_rows(in[0].data, in[1].as<const std::int64_t>(), in[1].size(),
+                 width_of(*in[0].spec) * size_of(in[0].dtype()), out[0].data);
+}
+
+bool differentiable(const TakeRows&) { return false; }
 
 struct PutRows {};
 
 Specs infer(const PutRows&, Inputs in) {
-  const Spec &table = in[0], &indices = in[1], &values = in[2];
-  const bool fits = indices.dtype == i64 && indices.rank() == 1 && table.rank() >= 1 && values.dtype == table.dtype &&
-                    values.shape == table.shape.with(0, indices.size());
-  TW_CHECK_INTERNAL(fits, "put_rows", "{} {} do not fit {} rows of {}", values.shape, values.dtype, indices.shape,
+  const Spec &table = in[0], &numbers = in[1], &values = in[2];
+  const bool fits = are_row_numbers(numbers) && table.rank() >= 1 && values.dtype == table.dtype &&
+                    values.shape == table.shape.with(0, numbers.size()) && numbers.size() < table.shape[0];
+  TW_CHECK_INTERNAL(fits, "put_rows", "{} {} do not fit {} rows of {}", values.shape, values.dtype, numbers.shape,
                     table.shape);
   return {table};
 }
 
-void put(void* table, const Spec& spec, const Array& indices, const void* values) {
-  check_indices("put_rows", indices, spec.shape[0], Negative::allowed);
+void put(void* table, const Spec& spec, const Array& numbers, const void* values) {
   cpu::put_rows({.table = table,
                  .values = values,
-                 .ids = indices.as<const std::int64_t>(),
-                 .count = indices.size(),
-                 .width = spec.shape.product(1, spec.rank()),
+                 .ids = numbers.as<const std::int64_t>(),
+                 .count = numbers.size(),
+                 .width = width_of(spec),
                  .dtype = spec.dtype});
 }
 
@@ -63,10 +82,13 @@ void run(const PutRows&, Arrays in, Arrays out) {
 }
 
 bool differentiable(const PutRows&) { return false; }
+// Only the table is as large as the output.
+[[maybe_unused]] bool in_place(const PutRows&) { return true; }
 
 }  // namespace
 
 TW_DEFINE_OP(distinct_rows, Distinct)
+TW_DEFINE_OP(take_rows, TakeRows)
 TW_DEFINE_OP(put_rows, PutRows)
 
 DistinctRows distinct_rows(const Tensor& indices, std::int64_t rows) {
@@ -74,16 +96,20 @@ DistinctRows distinct_rows(const Tensor& indices, std::int64_t rows) {
   return {results[0], results[1]};
 }
 
-Tensor put_rows(const Tensor& table, const Tensor& indices, const Tensor& values) {
-  return apply(put_rows_info(), PutRows{}, {table, indices, values})[0];
+Tensor take_rows(const Tensor& table, const Tensor& numbers) {
+  return apply(take_rows_info(), TakeRows{}, {table, numbers})[0];
 }
 
-void put_rows(Variable& variable, const Tensor& indices, const Tensor& values) {
-  if (tracer()) return variable.assign(put_rows(variable.value(), indices, values));
-  const Spec* specs[] = {&variable.spec(), &indices.spec(), &values.spec()};
+Tensor put_rows(const Tensor& table, const Tensor& numbers, const Tensor& values) {
+  return apply(put_rows_info(), PutRows{}, {table, numbers, values})[0];
+}
+
+void put_rows(Variable& variable, const Tensor& numbers, const Tensor& values) {
+  if (tracer()) return variable.assign(put_rows(variable.value(), numbers, values));
+  const Spec* specs[] = {&variable.spec(), &numbers.spec(), &values.spec()};
   infer(PutRows{}, Inputs(specs));
   VariableStorage::change({&variable, 1}, [&](std::span<void* const> bytes) {
-    put(bytes[0], variable.spec(), {mutable_data(indices), &indices.spec()}, values.impl().data);
+    put(bytes[0], variable.spec(), {mutable_data(numbers), &numbers.spec()}, values.impl().data);
   });
 }
 

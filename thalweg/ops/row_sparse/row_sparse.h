@@ -14,10 +14,12 @@ struct DistinctRows {
 // indices [n] in [-1, rows)
 DistinctRows distinct_rows(const Tensor& indices, std::int64_t rows);
 
-// The table [rows, ...] with the rows of values [n, ...] in the places `indices` [n], all different or -1: none.
-Tensor put_rows(const Tensor& table, const Tensor& indices, const Tensor& values);
+// Rows of the table [rows, ...] by numbers [n] that distinct_rows made, and zeros for -1: [n, ...]
+Tensor take_rows(const Tensor& table, const Tensor& numbers);
+// The table with values [n, ...] in these rows, which must be fewer than it has.
+Tensor put_rows(const Tensor& table, const Tensor& numbers, const Tensor& values);
 // The same inside a variable, in place where nobody else holds its bytes.
-void put_rows(Variable& variable, const Tensor& indices, const Tensor& values);
+void put_rows(Variable& variable, const Tensor& numbers, const Tensor& values);
 
 // A row-sparse gradient with every row once, ascending: repeated rows are added up. Others are returned as they are.
 Gradient combine_rows(const Gradient& gradient);

@@ -62,11 +62,33 @@ Sample put(const char* label, const Shape& row) {
           .exact = true};
 }
 
+Sample take(const char* label, const Shape& row) {
+  const std::int64_t width = row.size();
+  return {.op = "take_rows",
+          .label = label,
+          .inputs = {{.shape = concatenate({6}, row), .differentiable = false}},
+          .call = [](In in) { return std::vector{take_rows(in[0], places)}; },
+          .oracle =
+              [=](In in) {
+                const auto table = in[0].to_vector<double>();
+                const auto ids = places.to_vector<std::int64_t>();
+                std::vector<double> rows(ids.size() * static_cast<std::size_t>(width));
+                for (std::size_t i = 0; i < ids.size(); ++i)
+                  if (ids[i] >= 0)
+                    std::copy_n(table.begin() + ids[i] * width, width,
+                                rows.begin() + static_cast<std::int64_t>(i) * width);
+                return std::vector{Tensor::from(rows, concatenate({4}, row))};
+              },
+          .gradient_order = 0,
+          .exact = true};
+}
+
 }  // namespace
 
 TW_SAMPLES {
   return {.samples = {distinct("repeated", 40, 11), distinct("several digits", 3000, 5'000'000), distinct("one", 1, 3),
-                      distinct("none", 0, 3), put("rows", {7}), put("scalars", {}), put("matrices", {3, 2})},
+                      distinct("none", 0, 3), put("rows", {7}), put("scalars", {}), put("matrices", {3, 2}),
+                      take("rows", {7}), take("scalars", {}), take("matrices", {3, 2})},
           .mistakes = {{.op = "distinct_rows",
                         .label = "a row that is not there",
                         .call =
@@ -74,13 +96,5 @@ TW_SAMPLES {
                               combine_rows(Gradient(zeros({2, 4}), tensor({0, 5}), {5, 4}));
                             },
                         .code = ErrorCode::out_of_range,
-                        .words = {"[distinct_rows]", "index 5", "0 to 4"}},
-                       {.op = "put_rows",
-                        .label = "a row that is not there",
-                        .call =
-                            [] {
-                              put_rows(zeros({3, 2}), places, zeros({4, 2}));
-                            },
-                        .code = ErrorCode::out_of_range,
-                        .words = {"[put_rows]", "index 3", "0 to 2"}}}};
+                        .words = {"[distinct_rows]", "index 5", "0 to 4"}}}};
 }

@@ -69,9 +69,16 @@ struct MuonRule : Rule {
     return is_matrix(variable) ? common : o.adam_weight_decay;
   }
   Tensors update(const Variable& variable, const Update& update) override {
-    Update own = update;
-    own.scalars = {update.scalars[is_matrix(variable) ? 0 : 1]};
-    return is_matrix(variable) ? matrices.update(variable, own) : others.update(variable, own);
+    Rule& rule = is_matrix(variable) ? static_cast<Rule&>(matrices) : others;
+    return rule.update(variable, with_own_scalar(variable, update));
+  }
+  bool update_in_place(const std::vector<Variable>& tables, const Update& update) override {
+    const Variable& variable = tables.front();
+    return !is_matrix(variable) && others.update_in_place(tables, with_own_scalar(variable, update));
+  }
+  Update with_own_scalar(const Variable& variable, Update update) const {
+    update.scalars = {update.scalars[is_matrix(variable) ? 0 : 1]};
+    return update;
   }
 
   const MuonOptions o;

@@ -175,14 +175,37 @@ void distinct_ids(const std::int64_t* ids, std::int64_t count, std::int64_t* row
   std::fill(rows + found, rows + count, -1);
 }
 
+namespace {
+
+// f(i) for every row, with enough bytes a task.
+template <class F>
+void for_rows(std::int64_t count, std::int64_t row_bytes, const F& f) {
+  const std::int64_t grain = std::max<std::int64_t>(1, 128 * 1024 / std::max<std::int64_t>(row_bytes, 1));
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
+}  // namespace
+
 void put_rows(const RowUpdate& update) {
   const std::int64_t bytes = update.width * size_of(update.dtype);
-  const std::int64_t grain = std::max<std::int64_t>(1, 128 * 1024 / std::max<std::int64_t>(bytes, 1));
-  parallel_ranges(update.count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      if (update.ids[i] >= 0)
-        std::memcpy(static_cast<std::byte*>(update.table) + update.ids[i] * bytes,
-                    static_cast<const std::byte*>(update.values) + i * bytes, static_cast<std::size_t>(bytes));
+  auto* table = static_cast<std::byte*>(update.table);
+  const auto* values = static_cast<const std::byte*>(update.values);
+  for_rows(update.count, bytes, [&](std::int64_t i) {
+    if (update.ids[i] >= 0)
+      std::memcpy(table + update.ids[i] * bytes, values + i * bytes, static_cast<std::size_t>(bytes));
+  });
+}
+
+void take_rows(const void* table, const std::int64_t* ids, std::int64_t count, std::int64_t row_bytes, void* to) {
+  const auto bytes = static_cast<std::size_t>(row_bytes);
+  for_rows(count, row_bytes, [&](std::int64_t i) {
+    auto* row = static_cast<std::byte*>(to) + i * row_bytes;
+    if (ids[i] < 0)
+      std::memset(row, 0, bytes);
+    else
+      std::memcpy(row, static_cast<const std::byte*>(table) + ids[i] * row_bytes, bytes);
   });
 }
 

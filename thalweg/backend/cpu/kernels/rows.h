@@ -39,4 +39,7 @@ void distinct_ids(const std::int64_t* ids, std::int64_t count, std::int64_t* row
 // Writes every value row over its table row; no two may have the same.
 void put_rows(const RowUpdate& update);
 
+// Row ids[i] of the table to row i of `to`; zeros for ids below 0.
+void take_rows(const void* table, const std::int64_t* ids, std::int64_t count, std::int64_t row_bytes, void* to);
+
 }  // namespace thalweg::cpu
