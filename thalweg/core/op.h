@@ -15,6 +15,7 @@
 //                                                                     i of the inputs, so that one may take the
 //                                                                     memory of the other
 //   bool checks_values(const Matmul&)                                 true: the kernel throws on some values
+//   double flops(const Matmul&, Inputs)                               of its products; ops without are cheap to repeat
 //   BatchStates batch_rule(const Matmul&, Inputs, BatchStates& in, std::int64_t examples)
 //                                                                     the outputs' states; may turn a whole input into
 //                                                                     rows, which are then cut out of it
@@ -124,6 +125,7 @@ struct OpInfo {
   Gradients (*gradient)(const void* op, const Kept&, const Tensors& dy, Needs);
   Tensors (*reference)(const void* op, const Tensors& in);
   std::shared_ptr<const void> (*copy)(const void* op);
+  double (*flops)(const void* op, Inputs);      // null: none
   std::shared_ptr<void> (*make)();                                                            // with default attributes
   void (*visit)(void* op, FieldVisitor&);                                                     // null: no attributes
   BatchStates (*batch_rule)(const void* op, Inputs, BatchStates& in, std::int64_t examples);  // null: blocked
@@ -225,6 +227,8 @@ OpInfo make_op_info(const char* name) {
   info.make = []() -> std::shared_ptr<void> { return std::make_shared<Op>(); };
   if constexpr (requires(const Op& op) { in_place(op); }) info.in_place = true;
   if constexpr (requires(const Op& op) { checks_values(op); }) info.checks_values = true;
+  if constexpr (requires(const Op& op, Inputs in) { flops(op, in); })
+    info.flops = [](const void* op, Inputs in) -> double { return flops(as<Op>(op), in); };
   set_fields<Op>(info);
   set_batch<Op>(info);
   return info;

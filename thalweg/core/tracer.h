@@ -21,7 +21,7 @@ class Tracer {
   virtual void assign(const Variable& variable, const Tensor& value, int sign) = 0;
   // A number that the host computes anew before each call.
   virtual Tensor host_number(std::function<double()> number, DType dtype) = 0;
-  // What random ops are keyed by, [2] of i64: the seed, and the place of this call in the numbering.
+  // What random ops are keyed by and is not known yet, i64 [4]: see ops/random/key.h.
   virtual Tensor random_state() = 0;
   virtual void touch(std::weak_ptr<const std::string> living) = 0;
 

@@ -49,12 +49,34 @@ std::vector<ValueId> kept_values(const Graph& graph) {
   std::vector<ValueId> kept = graph.results;
   for (const auto& variable : graph.variables)
     if (variable.update >= 0) kept.push_back(variable.update);
+  for (const auto& carry : graph.carries) kept.push_back(carry.update);
   return kept;
 }
 
+std::vector<bool> checking_nodes(const Graph& graph) {
+  std::vector<bool> checking(graph.nodes.size(), false), passed(graph.values.size(), false);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const bool is_cut = node.info->alias || !node.info->checks_values;
+    bool any_index = false;
+    for (ValueId input : node.inputs) {
+      const auto at = static_cast<std::size_t>(input);
+      if (is_float(graph.values[at].dtype) || graph.values[at].dtype == boolean) continue;
+      if (is_cut) {  // a view of indices that passed has passed
+        if (node.info->alias && passed[at]) passed[static_cast<std::size_t>(node.outputs[0])] = true;
+        continue;
+      }
+      any_index = true;
+      if (!passed[at]) checking[i] = true;
+      passed[at] = true;
+    }
+    if (node.info->checks_values && !any_index) checking[i] = true;
+  }
+  return checking;
+}
+
 Tensors replay(const Graph& graph, std::span<const Tensor> arguments) {
-  TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty() &&
-                        arguments.size() == graph.arguments.size(),
+  TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty() && arguments.size() == graph.arguments.size(),
                     "function", "replay of a graph with variables, or with {} arguments instead of {}",
                     arguments.size(), graph.arguments.size());
   std::vector<Tensor> values(graph.values.size());
@@ -66,8 +88,7 @@ Tensors replay(const Graph& graph, std::span<const Tensor> arguments) {
     for (ValueId input : node.inputs) inputs.push_back(values[static_cast<std::size_t>(input)]);
     const LayerScope layer(node.layer);
     const Tensors outputs = apply(*node.info, node.op.get(), {inputs.data(), inputs.size()});
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      values[static_cast<std::size_t>(node.outputs[i])] = outputs[i];
+    for (std::size_t i = 0; i < outputs.size(); ++i) values[static_cast<std::size_t>(node.outputs[i])] = outputs[i];
   }
   Tensors results;
   for (ValueId result : graph.results) results.push_back(values[static_cast<std::size_t>(result)]);

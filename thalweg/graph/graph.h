@@ -29,6 +29,11 @@ struct GraphVariable {
   ValueId update = -1;  // -1: only read
 };
 
+// Memory of the caller that is read at entry and left with another value: what a loop carries from turn to turn.
+struct Carry {
+  ValueId entry, update;
+};
+
 struct GraphConstant {
   ValueId value;
   Tensor tensor;
@@ -44,6 +49,7 @@ struct Graph {
   std::vector<Spec> values;
   std::vector<Node> nodes;
   std::vector<ValueId> arguments, results;
+  std::vector<Carry> carries;
   std::vector<GraphVariable> variables;
   std::vector<GraphConstant> constants;
   std::vector<HostNumber> host_numbers;
@@ -71,6 +77,8 @@ void verify(const Graph& graph, const char* after);
 
 // For each value the node that makes it; -1: an argument, variable, constant.
 std::vector<int> producers(const Graph& graph);
+// Which nodes may refuse their values: those that check them, unless the same indices passed a check before.
+std::vector<bool> checking_nodes(const Graph& graph);
 // Values that outlive the nodes: results and updates.
 std::vector<ValueId> kept_values(const Graph& graph);
 

@@ -30,6 +30,8 @@ std::string print_node(const Graph& graph, const Node& node) {
 std::string print(const Graph& graph) {
   const auto named = [&](ValueId value) { return typed(graph, value); };
   std::string text = fmt::format("function \"{}\" ({})\n", graph.name, joined(graph.arguments, ", ", named));
+  for (const auto& carry : graph.carries)
+    text += fmt::format("carry {} -> %{}\n", typed(graph, carry.entry), carry.update);
   for (const auto& variable : graph.variables)
     text += fmt::format("variable {} {}{}\n", variable.variable.name(), typed(graph, variable.entry),
                         variable.update >= 0 ? fmt::format(" -> %{}", variable.update) : "");
@@ -38,8 +40,8 @@ std::string print(const Graph& graph) {
   for (const auto& number : graph.host_numbers) text += fmt::format("host {}\n", typed(graph, number.value));
   if (graph.random_state >= 0) text += fmt::format("random {}\n", typed(graph, graph.random_state));
   for (const auto& node : graph.nodes) text += print_node(graph, node) + "\n";
-  return text +
-         fmt::format("return {}\n", joined(graph.results, ", ", [](ValueId value) { return fmt::format("%{}", value); }));
+  return text + fmt::format("return {}\n",
+                            joined(graph.results, ", ", [](ValueId value) { return fmt::format("%{}", value); }));
 }
 
 }  // namespace thalweg

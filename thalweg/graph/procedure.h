@@ -9,11 +9,15 @@ class Procedure {
  public:
   virtual ~Procedure() = default;
   virtual std::int64_t workspace() const = 0;  // bytes, 64-byte aligned
-  // Pointers to the graph's arguments and results. Several threads may run it, each with a workspace of its own.
-  virtual void run(std::span<void* const> arguments, std::span<void* const> results, std::byte* workspace) const = 0;
+  // Pointers to the graph's arguments (the random state last, if it has one), carries and results. Several threads may
+  // run it, each with a workspace of its own.
+  virtual void run(std::span<void* const> arguments, std::span<void* const> carries, std::span<void* const> results,
+                   std::byte* workspace) const = 0;
 };
 
-// The graph must have no variables.
-std::shared_ptr<const Procedure> make_procedure(Graph graph);
+// The graph must have neither variables nor host numbers. `effort`: see compile.h; all_passes: a graph as traced, which
+// first goes through the passes.
+inline constexpr int all_passes = -1;
+std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort = 0);
 
 }  // namespace thalweg

@@ -67,6 +67,7 @@ void Replacements::apply(Graph& graph) const {
   for (ValueId& result : graph.results) result = (*this)(result);
   for (auto& variable : graph.variables)
     if (variable.update >= 0) variable.update = (*this)(variable.update);
+  for (auto& carry : graph.carries) carry.update = (*this)(carry.update);
 }
 
 std::int64_t integer_field(const Node& node, std::string_view name) { return read(node, name).single; }

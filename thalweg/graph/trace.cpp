@@ -2,6 +2,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/random/key.h"
 
 namespace thalweg {
 
@@ -65,7 +66,7 @@ Tensor Trace::host_number(std::function<double()> number, DType dtype) {
 }
 
 Tensor Trace::random_state() {
-  if (graph_.random_state < 0) graph_.random_state = graph_.add_value({i64, {2}});
+  if (graph_.random_state < 0) graph_.random_state = graph_.add_value({i64, {random::state_size}});
   return symbol(graph_.random_state);
 }
 

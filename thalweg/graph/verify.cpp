@@ -10,6 +10,7 @@ class Verifier {
 
   void run() {
     for (ValueId value : graph_.arguments) make(value);
+    for (const auto& carry : graph_.carries) make(carry.entry);
     for (const auto& variable : graph_.variables) make(variable.entry);
     for (const auto& constant : graph_.constants) make(constant.value);
     for (const auto& number : graph_.host_numbers) make(number.value);
@@ -42,8 +43,7 @@ class Verifier {
       make(node.outputs[i]);
       const Spec& spec = graph_.spec(node.outputs[i]);
       TW_CHECK_INTERNAL(spec == inferred[i], "verify", "after {}: %{} of {} is {} {}, expected {} {}", after_,
-                        node.outputs[i], node.info->name, spec.dtype, spec.shape, inferred[i].dtype,
-                        inferred[i].shape);
+                        node.outputs[i], node.info->name, spec.dtype, spec.shape, inferred[i].dtype, inferred[i].shape);
     }
   }
 

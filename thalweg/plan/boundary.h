@@ -6,12 +6,12 @@
 namespace thalweg {
 
 struct Boundary {
-  std::vector<ValueId> inputs;  // arguments, variables at entry, constants, host numbers, the random state
+  std::vector<ValueId> inputs;  // arguments, carries, variables at entry, constants, host numbers, the random state
   struct Output {
     ValueId value;
     int overwrites = -1;  // index into inputs: the variable whose memory it takes
   };
-  std::vector<Output> outputs;  // results, then updates in the order of the graph's variables
+  std::vector<Output> outputs;  // results, then updates of carries and variables
 };
 
 // Makes every outcome the work of a node of its own, so that it can be written where it belongs: copies are added for

@@ -91,6 +91,14 @@ cpu::AttentionMask describe(const Array& mask) {
   return {mask.as<const std::uint8_t>(), stride(0), stride(1), stride(2), stride(3)};
 }
 
+// Scores, and sums over them; causal ones are half.
+double score_flops(const Scores& op, Inputs in) {
+  const Shape &q = in[0].shape, &k = in[1].shape;
+  return 2.0 * static_cast<double>(q.size()) * static_cast<double>(k[2]) * (op.causal ? 0.5 : 1.0);
+}
+double flops(const Forward& op, Inputs in) { return 2 * score_flops(op, in); }
+double flops(const Backward& op, Inputs in) { return 5 * score_flops(op, in); }
+
 std::int64_t workspace(const Forward& op, Inputs in) {
   const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
   return static_cast<std::int64_t>(

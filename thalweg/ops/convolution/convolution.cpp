@@ -143,6 +143,18 @@ std::size_t workspace_of(const BackwardWeights&, const cpu::Convolution& c) {
   return cpu::convolution_backward_weights_workspace(c);
 }
 
+// Every element of y takes a product for each tap and channel of its group.
+double flops(const Forward& op, Inputs in) {
+  return 2 * static_cast<double>(infer(op, in)[0].size()) * static_cast<double>(in[1].size() / in[1].shape.last());
+}
+double flops(const BackwardData&, Inputs in) {
+  return 2 * static_cast<double>(in[0].size()) * static_cast<double>(in[1].size() / in[1].shape.last());
+}
+double flops(const BackwardWeights& op, Inputs in) {
+  const Spec kernel = infer(op, in)[0];
+  return 2 * static_cast<double>(in[1].size()) * static_cast<double>(kernel.size() / kernel.shape.last());
+}
+
 template <class Op>
 requires std::derived_from<Op, Geometry> std::int64_t workspace(const Op& op, Inputs in) {
   return static_cast<std::int64_t>(workspace_of(op, describe(op, in[0].dtype, in[0].shape, in[1].shape)));

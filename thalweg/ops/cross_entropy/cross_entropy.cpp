@@ -38,6 +38,8 @@ Specs infer(const Dense&, Inputs in) {
   return infer_losses("softmax_cross_entropy", in[1]);
 }
 
+[[maybe_unused]] bool checks_values(const Sparse&) { return true; }
+
 Specs infer(const Sparse&, Inputs in) {
   constexpr const char* op = "sparse_softmax_cross_entropy";
   TW_CHECK_USER(in[0].dtype == i32 || in[0].dtype == i64, op,
@@ -50,6 +52,8 @@ Specs infer(const Sparse&, Inputs in) {
 }
 
 Specs infer(const DenseBackward&, Inputs in) { return {in[1]}; }
+[[maybe_unused]] bool checks_values(const SparseBackward&) { return true; }
+
 Specs infer(const SparseBackward&, Inputs in) { return {in[1]}; }
 
 cpu::IndexView indices(const Array& labels) {

@@ -22,9 +22,12 @@ void run(const FillOp& op, Arrays, Arrays out) {
 
 TW_DEFINE_OP(fill, FillOp)
 
+std::shared_ptr<const void> make_fill(const Shape& shape, Number value, DType dtype) {
+  return std::make_shared<const FillOp>(FillOp{{shape, dtype, value.real, value.integer, value.is_integer}});
+}
+
 Tensor fill(const Shape& shape, Number value, DType dtype) {
-  const FillOp op{{shape, dtype, value.real, value.integer, value.is_integer}};
-  return apply(fill_info(), op, {})[0];
+  return apply(fill_info(), make_fill(shape, value, dtype).get(), {})[0];
 }
 
 }  // namespace thalweg

@@ -29,6 +29,8 @@ GatherLayout layout_of(const GatherAxis& op, const Shape& x, const Shape& indice
           .row = x.product(op.axis + 1, x.rank())};
 }
 
+[[maybe_unused]] bool checks_values(const GatherAxis&) { return true; }
+
 Specs infer(const GatherAxis& op, Inputs in) {
   const Shape &x = in[0].shape, &indices = in[1].shape;
   require_index_dtype("gather", "indices", in[1].dtype);
@@ -79,6 +81,8 @@ struct Lookup {
   const char* name() const { return negative_is_zero ? "gather_or_zero" : "embedding_lookup"; }
 };
 TW_FIELDS(Lookup, negative_is_zero)
+
+[[maybe_unused]] bool checks_values(const Lookup&) { return true; }
 
 Specs infer(const Lookup& op, Inputs in) {
   require_index_dtype(op.name(), "ids", in[1].dtype);

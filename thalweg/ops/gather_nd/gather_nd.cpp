@@ -17,6 +17,8 @@ namespace {
 
 struct GatherVectors {};
 
+[[maybe_unused]] bool checks_values(const GatherVectors&) { return true; }
+
 Specs infer(const GatherVectors&, Inputs in) {
   const int depth = require_index_vectors("gather_nd", in[1], in[0].shape);
   return {Spec{in[0].dtype, concatenate(in[1].shape.prefix(in[1].rank() - 1), in[0].shape.suffix(depth))}};

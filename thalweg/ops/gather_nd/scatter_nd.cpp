@@ -69,6 +69,8 @@ struct ScatterNd {
 };
 TW_FIELDS(ScatterNd, shape)
 
+[[maybe_unused]] bool checks_values(const ScatterNd&) { return true; }
+
 Specs infer(const ScatterNd& op, Inputs in) {
   require_sum("scatter_nd", in[1].dtype);
   require_updates("scatter_nd", op.shape, in[0], in[1]);
@@ -92,6 +94,8 @@ Gradients gradient(const ScatterNd&, const Kept& kept, const Tensors& dy, Needs)
 
 struct ScatterAdd {};
 
+[[maybe_unused]] bool checks_values(const ScatterAdd&) { return true; }
+
 Specs infer(const ScatterAdd&, Inputs in) {
   require_sum("tensor_scatter_nd_add", in[0].dtype);
   require_same_dtype("tensor_scatter_nd_add", in[0], in[2]);
@@ -114,6 +118,8 @@ Gradients gradient(const ScatterAdd&, const Kept& kept, const Tensors& dy, Needs
 }
 
 struct ScatterUpdate {};
+
+[[maybe_unused]] bool checks_values(const ScatterUpdate&) { return true; }
 
 Specs infer(const ScatterUpdate&, Inputs in) {
   require_same_dtype("tensor_scatter_nd_update", in[0], in[2]);

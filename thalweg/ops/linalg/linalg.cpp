@@ -54,6 +54,8 @@ T dot(const T* a, const T* b, std::int64_t count) {
   return sum;
 }
 
+[[maybe_unused]] bool checks_values(const Cholesky&) { return true; }
+
 Specs infer(const Cholesky&, Inputs in) { return infer_square("cholesky", in[0]); }
 
 void run(const Cholesky&, Arrays in, Arrays out) {
@@ -87,6 +89,8 @@ Gradients gradient(const Cholesky&, const Kept& kept, const Tensors& dy, Needs) 
   const Tensor dx = triangular_solve(l, swap_last(half), true);  // (l^-T p l^-1)^T
   return {0.5 * (dx + swap_last(dx))};
 }
+
+[[maybe_unused]] bool checks_values(const MatrixInverse&) { return true; }
 
 Specs infer(const MatrixInverse&, Inputs in) { return infer_square("matrix_inverse", in[0]); }
 
@@ -129,6 +133,8 @@ Gradients gradient(const MatrixInverse&, const Kept& kept, const Tensors& dy, Ne
   const Tensor y = kept.output(0);
   return {-matmul(matmul(y, dy[0], {.transpose_a = true}), y, {.transpose_b = true})};
 }
+
+[[maybe_unused]] bool checks_values(const TriangularSolve&) { return true; }
 
 Specs infer(const TriangularSolve&, Inputs in) {
   infer_square("triangular_solve", in[0]);

@@ -111,6 +111,11 @@ Calls plan(const MatmulOp& op, Inputs in) {
   return plan(op, in[0].shape, in[1].shape, broadcast_batch(in[0], in[1]), in[0].dtype);
 }
 
+double flops(const MatmulOp& op, Inputs in) {
+  const double rows = static_cast<double>(rows_of(in[0].shape, op.transpose_a) * columns_of(in[1].shape, op.transpose_b));
+  return 2 * rows * static_cast<double>(columns_of(in[0].shape, op.transpose_a) * broadcast_batch(in[0], in[1]).size());
+}
+
 std::int64_t workspace(const MatmulOp& op, Inputs in) {
   return static_cast<std::int64_t>(cpu::gemm_workspace(plan(op, in).gemm));
 }

@@ -28,6 +28,13 @@ Specs infer(const Backward&, Inputs in) { return {in[5], in[0], in[1], in[2]}; }
 
 LstmShape describe(const Shape& sequence, DType dtype) { return {dtype, sequence[0], sequence[1], sequence[2]}; }
 
+double flops(const Forward&, Inputs in) {
+  return 2 * static_cast<double>(in[0].size()) * static_cast<double>(in[1].shape.last());
+}
+double flops(const Backward&, Inputs in) {
+  return 4 * static_cast<double>(in[5].size()) * static_cast<double>(in[0].shape.last());
+}
+
 std::int64_t workspace(const Forward& op, Inputs in) {
   return static_cast<std::int64_t>(lstm_forward_workspace(describe(infer(op, in)[0].shape, in[0].dtype)));
 }

@@ -59,6 +59,8 @@ void run_segments(const char* op, const Segments& segments, Arrays in, const Arr
          scratch.subspan(static_cast<std::size_t>(in[1].size() * 8)));
 }
 
+[[maybe_unused]] bool checks_values(const SegmentSum&) { return true; }
+
 Specs infer(const SegmentSum& op, Inputs in) { return infer_segments("unsorted_segment_sum", op, in); }
 
 std::int64_t workspace(const SegmentSum&, Inputs in) { return segments_workspace(in); }
@@ -84,6 +86,8 @@ Tensor lowest(DType dtype) {
     default: return scalar(0, dtype);
   }
 }
+
+[[maybe_unused]] bool checks_values(const SegmentMax&) { return true; }
 
 Specs infer(const SegmentMax& op, Inputs in) { return infer_segments("unsorted_segment_max", op, in); }
 

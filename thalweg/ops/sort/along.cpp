@@ -34,6 +34,8 @@ void for_each_row(std::int64_t rows, std::int64_t row_size, const Row& row) {
                   });
 }
 
+[[maybe_unused]] bool checks_values(const TakeAlong&) { return true; }
+
 Specs infer(const TakeAlong&, Inputs in) {
   check_indices("take_along", in[0], in[1], false);
   return {Spec{in[0].dtype, in[1].shape}};
@@ -56,6 +58,8 @@ Keeps keeps(const TakeAlong&, Needs) { return {.inputs = {1}, .outputs = {}}; }
 Gradients gradient(const TakeAlong&, const Kept& kept, const Tensors& dy, Needs) {
   return {put_along(dy[0], kept.input(1), kept.input_spec(0).shape.last()), Gradient()};
 }
+
+[[maybe_unused]] bool checks_values(const PutAlong&) { return true; }
 
 Specs infer(const PutAlong& op, Inputs in) {
   check_indices("put_along", in[0], in[1], true);
