@@ -89,7 +89,7 @@ Tensor step_back(const Tensors& in, std::int64_t t, Tensor& dh, Tensor& dc) {
   Tensor dgates =
       concat({from_c * g, from_c * (t == 0 ? in[1] : step_of(in[4], t - 1)), from_c * i, from_h * squashed}, -1);
   if (in.size() == 9) dgates = dgates + step_of(in[8], t);
-  const Tensor dz = dgates * concat({i * (1 - i), f * (1 - f), 1 - square(g), o * (1 - o)}, -1);
+  Tensor dz = dgates * concat({i * (1 - i), f * (1 - f), 1 - square(g), o * (1 - o)}, -1);
   dh = matmul(dz, in[2], {.transpose_b = true});
   dc = from_c * f;
   return dz;
