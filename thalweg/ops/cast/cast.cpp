@@ -3,6 +3,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -36,6 +37,7 @@ Gradients gradient(const Cast&, const Kept& kept, const Tensors& dy, Needs) {
 TW_DEFINE_OP(cast, Cast)
 
 Tensor cast(const Tensor& x, DType dtype) {
+  check_defined("cast", x);
   if (x.dtype() == dtype) return x;
   return apply(cast_info(), Cast{dtype}, {x})[0];
 }

@@ -6,6 +6,7 @@
 #include "thalweg/backend/cpu/gemm.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/transpose/transpose.h"
@@ -189,6 +190,7 @@ Gradients gradient(const MatmulOp& op, const Kept& kept, const Tensors& dy, Need
 TW_DEFINE_OP(matmul, MatmulOp)
 
 Tensor matmul(const Tensor& a, const Tensor& b, const Matmul& options) {
+  check_defined("matmul", a, b);
   const DType dtype = promote("matmul", a.dtype(), b.dtype());
   return apply(matmul_info(), MatmulOp{options}, {cast(a, dtype), cast(b, dtype)})[0];
 }

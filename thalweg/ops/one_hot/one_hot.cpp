@@ -6,6 +6,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/gather/indices.h"
 #include "thalweg/ops/registry.h"
 
@@ -55,6 +56,7 @@ void run(const OneHotAxis& op, Arrays in, Arrays out) {
 TW_DEFINE_OP(one_hot, OneHotAxis)
 
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHot& options) {
+  check_defined("one_hot", indices);
   const int axis = resolve_axis("one_hot", options.axis, indices.rank() + 1);
   return apply(one_hot_info(), OneHotAxis{depth, options.on_value, options.off_value, axis, options.dtype},
                {indices})[0];

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/slice/slice.h"
 
@@ -90,6 +91,7 @@ Tensor mirrored(const Tensor& x, int axis, std::int64_t before, std::int64_t aft
 TW_DEFINE_OP(pad, ConstantPad)
 
 Tensor pad(const Tensor& x, const Paddings& paddings, const Pad& options) {
+  check_defined("pad", x);
   check_paddings(x, paddings, options.mode);
   if (options.mode == PadMode::constant) return apply(pad_info(), ConstantPad{paddings, options.value}, {x})[0];
   Tensor y = x;

@@ -3,6 +3,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/recurrent/lstm_gradients.h"
@@ -148,6 +149,7 @@ LstmSteps lstm_steps(const Tensor& z, const Tensor& h, const Tensor& c, const Te
 
 LstmResult lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent,
                 const Tensor& bias, const Lstm& options) {
+  check_defined("lstm", x, h, c, kernel, recurrent, bias);
   check_lstm(x, h, c, kernel, recurrent, bias);
   DType dtype = x.dtype();
   for (const auto* operand : {&h, &c, &kernel, &recurrent, &bias}) dtype = promote("lstm", dtype, operand->dtype());
