@@ -77,7 +77,7 @@ std::shared_lock<std::shared_mutex> shared_gate(const VariableImpl& impl) {
 // into[i] = from[i] + sign * by[i]; into may be from.
 template <class T>
 void add_into(T* into, const T* from, const T* by, std::int64_t n, int sign) {
-  const auto sum = [sign](T a, T b) {
+  const auto sum = [=](T a, T b) {
     if constexpr (std::is_same_v<T, bool>)
       return a || b;
     else if constexpr (std::is_integral_v<T>)

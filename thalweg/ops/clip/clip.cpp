@@ -3,6 +3,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/guarded_root.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -45,6 +46,7 @@ Tensor norm_of_distinct(const char* op, const std::vector<Gradient>& gradients) 
 }
 
 Tensor clip_by_norm(const Tensor& x, double c, const ClipByNorm& options) {
+  check_defined("clip_by_norm", x);
   check_bound("clip_by_norm", c);
   check_float("clip_by_norm", x.dtype());
   const Tensor wide = widen(x);

@@ -8,6 +8,7 @@
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/gather/indices.h"
 #include "thalweg/ops/registry.h"
 
@@ -66,6 +67,7 @@ BatchStates batch_rule(const OneHotAxis& op, Inputs in, BatchStates& states, std
 TW_DEFINE_OP(one_hot, OneHotAxis)
 
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHot& options) {
+  check_defined("one_hot", indices);
   const int axis = resolve_axis("one_hot", options.axis, indices.rank() + 1);
   return apply(one_hot_info(), OneHotAxis{depth, options.on_value, options.off_value, axis, options.dtype},
                {indices})[0];

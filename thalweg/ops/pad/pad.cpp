@@ -5,6 +5,7 @@
 #include "thalweg/core/scalar.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/slice/slice.h"
 
@@ -94,6 +95,7 @@ BatchStates batch_rule(const ConstantPad& op, Inputs in, BatchStates& states, st
 TW_DEFINE_OP(pad, ConstantPad)
 
 Tensor pad(const Tensor& x, const Paddings& paddings, const Pad& options) {
+  check_defined("pad", x);
   check_paddings(x, paddings, options.mode);
   if (options.mode == PadMode::constant) {
     ConstantPad op{.before = {}, .after = {}, .value = options.value};
