@@ -20,13 +20,18 @@ using Kind = BatchState::Kind;
 // What every value is, and in which loop it can be computed: values of loop k need totals of the loops before.
 class States {
  public:
-  States(const Graph& graph, const std::vector<int>& batch, std::int64_t examples)
+  // stretch: values that are one number, or one row, spread over as many entries as the batch has are taken as rows.
+  States(const Graph& graph, const std::vector<int>& batch, std::int64_t examples, bool stretch)
       : graph_(graph),
         examples_(examples),
+        stretch_(stretch),
         maker_(producers(graph)),
         states_(graph.values.size()),
         stage_(graph.values.size(), 0) {
     for (int argument : batch) at(graph.arguments[static_cast<std::size_t>(argument)]) = BatchState::of_rows(0, 1);
+    for (const auto& constant : graph.constants)
+      if (stretch && has_extent(constant.tensor.shape()))
+        at(constant.value) = BatchState::of_rows(0, constant.tensor.shape()[0] / examples);
   }
 
   // The obstacle, or nothing.
@@ -53,6 +58,22 @@ class States {
     return maker >= 0 && is_op(graph_.nodes[static_cast<std::size_t>(maker)], fill_info());
   }
 
+  bool has_extent(const Shape& shape) const {
+    return shape.rank() > 0 && shape[0] >= examples_ && shape[0] % examples_ == 0;
+  }
+
+  // A fill, or the broadcast of something without a batch axis, of the batch's extent. Whether it is meant as a batch or
+  // only as long as one, cutting it and what follows from it gives the same values.
+  bool is_stretched(const Node& node) const {
+    const bool broadcast = is_op(node, broadcast_to_info());
+    if (!stretch_ || (!broadcast && !is_op(node, fill_info()))) return false;
+    const Shape& shape = graph_.spec(node.outputs[0]).shape;
+    if (!has_extent(shape)) return false;
+    if (!broadcast) return true;
+    const Shape& from = graph_.spec(node.inputs[0]).shape;
+    return from.rank() < shape.rank() || from[0] == 1;
+  }
+
   std::string visit(const Node& node) {
     BatchStates in;
     bool any_rows = false;
@@ -66,6 +87,10 @@ class States {
         loop = std::max(loop, stage(input));
       else
         ready = std::max(ready, is_total(input) ? stage(input) + 1 : stage(input));
+    }
+    if (!any_rows && is_stretched(node)) {
+      const std::int64_t rows = graph_.spec(node.outputs[0]).shape[0] / examples_;
+      return set(node, {BatchState::of_rows(0, rows)}, ready);
     }
     if (!any_rows) return set(node, BatchStates(node.outputs.size()), ready);
     if (!node.info->batch_rule) return blocked(node);
@@ -100,6 +125,7 @@ class States {
 
   const Graph& graph_;
   std::int64_t examples_;
+  bool stretch_;
   const std::vector<int> maker_;
   std::vector<BatchState> states_;
   std::vector<int> stage_;
@@ -337,7 +363,7 @@ std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& ask
 std::optional<Graph> resize_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t count) {
   if (batch.empty()) return std::nullopt;
   const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
-  States states(graph, batch, examples);
+  States states(graph, batch, examples, true);
   if (!states.find().empty() || !states.cut().empty()) return std::nullopt;
   Graph result = graph;
   const auto resize = [&](ValueId value, Spec& spec) {
@@ -355,12 +381,17 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::i
   if (batch.empty()) return {{}, "no argument carries examples along its leading axis"};
   const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
   if (parts > examples) return {{}, fmt::format("the batch has only {} examples", examples)};
-  States states(graph, batch, examples);
-  if (std::string obstacle = states.find(); !obstacle.empty()) return {{}, obstacle};
-  for (ValueId result : kept_values(graph))
-    if (states[result].is_rows() && states[result].axis != 0)
-      return {{}, "a result has its examples along an inner axis"};
-  return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
+  std::string obstacle;
+  for (const bool stretch : {true, false}) {
+    States states(graph, batch, examples, stretch);
+    obstacle = states.find();
+    for (ValueId result : kept_values(graph))
+      if (states[result].is_rows() && states[result].axis != 0)
+        obstacle = "a result has its examples along an inner axis";
+    if (obstacle.empty())
+      return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
+  }
+  return {{}, obstacle};
 }
 
 }  // namespace thalweg
