@@ -7,6 +7,7 @@
 // Results differ by rounding. A query that sees no key gives zeros and no gradients, as attention always does, where
 // the single ops give the mean of all values (or NaN, with -infinity); masks that are known while compiling and have
 // such a query are left alone. Scores must lie well above the number by which keys are hidden, at most -10000.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -19,25 +20,6 @@ namespace thalweg {
 namespace {
 
 constexpr double hiding = -1e4;  // scores lower by this much weigh exactly 0
-
-// One operand of a product, as a matrix or, if it is stored so, its transpose.
-struct Matrix {
-  ValueId value = -1;
-  bool transposed = false;
-};
-
-// The product of which this is the node, seen from one operand: what the other one is.
-struct Product {
-  bool is_left;     // the operand stands on the left
-  bool transposed;  // and is transposed
-  Matrix other;
-
-  Product(const Node& node, int input) : is_left(input == 0) {
-    const bool flags[] = {integer_field(node, "transpose_a") != 0, integer_field(node, "transpose_b") != 0};
-    transposed = flags[input];
-    other = {node.inputs[static_cast<std::size_t>(1 - input)], flags[1 - input]};
-  }
-};
 
 struct Match {
   Matrix q, k, v;
@@ -174,10 +156,11 @@ class Recogniser {
     return true;
   }
 
-  // Every matrix of scores has queries, keys and values of its own.
+  // Every matrix of scores has queries, keys and values of its own. A single matrix stays: its rows may be the examples
+  // of a batch, which attention could not split.
   bool has_one_batch(const Match& match, const Node& softmax) const {
     const Spec& scores = view_.graph().spec(softmax.inputs[0]);
-    if (scores.rank() < 2 || scores.size() == 0 || !match_masks(match, scores.shape)) return false;
+    if (scores.rank() < 3 || scores.size() == 0 || !match_masks(match, scores.shape)) return false;
     const std::int64_t entries = scores.shape.product(0, scores.rank() - 2);
     for (ValueId value : {match.q.value, match.k.value, match.v.value}) {
       const Spec& spec = view_.graph().spec(value);
@@ -210,13 +193,6 @@ class Recogniser {
     const Shape stored{own[own.rank() - 2], own.last()};
     const ValueId result = edits_.reshape(before, operand.value, concatenate(leading, stored));
     return operand.transposed ? edits_.swap_last_two(before, result) : result;
-  }
-
-  void replace(int before, const Matrix& old, ValueId by) {
-    if (old.value < 0) return;
-    if (old.transposed) by = edits_.swap_last_two(before, by);
-    const Shape wanted = shape(old.value);
-    edits_.replace(old.value, edits_.reshape(before, by, wanted));
   }
 
   ValueId row(int before, Row which, ValueIds inputs) {
@@ -257,15 +233,15 @@ class Recogniser {
     const ValueId q = as_four_axes(at, match.q, leading), k = as_four_axes(at, match.k, leading),
                   v = as_four_axes(at, match.v, leading);
     const ValueIds made = edits_.insert(at, attention_info(), attributes(attention_info()), operands({q, k, v}));
-    replace(at, {product.outputs[0]}, made[0]);
+    edits_.replace(at, Matrix{product.outputs[0]}, made[0]);
     if (match.d_o < 0) return;
     const int then = match.backward;
     const ValueId d_o = as_four_axes(then, {match.d_o}, leading);
     const ValueIds gradients = edits_.insert(then, attention_backward_info(), attributes(attention_backward_info()),
                                              operands({q, k, v, made[0], made[1], d_o}));
-    replace(then, match.dq, gradients[0]);
-    replace(then, match.dk, gradients[1]);
-    replace(then, match.dv, gradients[2]);
+    edits_.replace(then, match.dq, gradients[0]);
+    edits_.replace(then, match.dk, gradients[1]);
+    edits_.replace(then, match.dv, gradients[2]);
   }
 
   GraphView view_;
