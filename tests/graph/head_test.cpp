@@ -80,6 +80,22 @@ INSTANTIATE_TEST_SUITE_P(Head, Heads,
                                          Head{"tied_and_biased_and_flat", true, true, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(Head, bits_do_not_depend_on_threads) {
+  const auto in = make_inputs({"biased", false, true, false});
+  const auto compute = [&](int threads) {
+    tw::config::set_threads(threads);
+    tw::GradientTape tape;
+    for (std::size_t i = 1; i < 4; ++i) tape.watch(in[i]);
+    const auto losses = tw::linear_cross_entropy(in[0], in[1], in[2], {.bias = in[3]});
+    auto gradients = tape.gradient(losses, {in[1], in[2], in[3]});
+    tw::config::set_threads(0);
+    return List{losses, gradients[0], gradients[1], gradients[2]};
+  };
+  const auto one = compute(1), five = compute(5);
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_TRUE(tw::reduce_all(one[i] == five[i]).item<bool>()) << "result " << i;
+}
+
 // How often the op is found in the plan of f(labels, x, w).
 template <class F>
 int heads(F f, std::int64_t rows = time) {
