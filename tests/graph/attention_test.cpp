@@ -149,6 +149,16 @@ int attentions(F f) {
   return count(g.plan(in[0], in[1], in[2]).state().compiled.graph, tw::attention_info());
 }
 
+TEST(Attention, queries_that_see_no_key_get_the_mean_of_the_values) {
+  auto in = make_inputs(tw::f64);
+  in[3] = in[3] & tw::reshape(tw::tensor({1.f, 0.f}) > 0, {batch, 1});  // nothing of the second example
+  for (const Way& way : ways) {
+    if (way.name != std::string("padding_by_where") && way.name != std::string("causal_and_padding")) continue;
+    const auto eager = evaluate(way.attend, true, in), found = compiled(way.attend, true)(in[0], in[1], in[2], in[3]);
+    for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << way.name << i;
+  }
+}
+
 TEST(Attention, weights_that_are_read_elsewhere_stay) {
   EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
               const auto weights = tw::softmax(tw::matmul(q, k, {.transpose_b = true}));
