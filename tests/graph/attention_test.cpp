@@ -124,7 +124,9 @@ TEST_P(Ways, become_the_op_and_give_the_same_values) {
   for (const auto dtype : {tw::f32, tw::f64}) {
     const auto in = make_inputs(dtype);
     const auto f = compiled(way.attend, gradients);
-    const auto& graph = f.plan(in[0], in[1], in[2], in[3]).state().compiled.graph;
+    const auto& state = f.plan(in[0], in[1], in[2], in[3]).state();
+    tw::run_passes(state.traced, [](const char* pass, const tw::Graph& after) { tw::verify(after, pass); });
+    const auto& graph = state.compiled.graph;
     EXPECT_EQ(count(graph, tw::attention_info()), 1) << tw::print(graph);
     EXPECT_EQ(count(graph, tw::attention_backward_info()), gradients ? 1 : 0);
     EXPECT_FALSE(holds_scores(graph)) << tw::print(graph);
