@@ -192,6 +192,10 @@ std::vector<std::shared_ptr<VariableGate>> VariableStorage::gates(std::span<cons
 
 void* VariableStorage::read(const Variable& variable) { return variable.checked().storage.impl().data; }
 
+std::int64_t VariableStorage::bytes(const Variable& variable) {
+  return variable.checked().storage.impl().buffer->bytes();
+}
+
 void* VariableStorage::write(const Variable& variable, std::int64_t& copied) {
   auto& impl = variable.checked();
   std::lock_guard lock(impl.mutex);

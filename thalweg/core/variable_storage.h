@@ -23,6 +23,7 @@ class VariableStorage {
   static void* read(const Variable& variable);
   // Bytes that belong to the variable alone: those that a tensor shares are copied first, and `copied` counts it.
   static void* write(const Variable& variable, std::int64_t& copied);
+  static std::int64_t bytes(const Variable& variable);  // of memory that it holds
   static void count_assignment(const Variable& variable);
 };
 

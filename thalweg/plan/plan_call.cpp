@@ -57,6 +57,21 @@ void check_alive(const PlanState& plan) {
              "function \"{}\" uses \"{}\", which no longer exists", plan.function, touched.name);
 }
 
+// What the allocator counts for the plan during a call, over all owners; other threads' memory counts too.
+class Measurement {
+ public:
+  Measurement(const PlanState& plan, const Lane& lane) : before_(memory::in_use()), held_(lane.bytes()) {
+    const Graph& graph = plan.compiled.graph;
+    for (const auto& variable : graph.variables) held_ += VariableStorage::bytes(variable.variable);
+    for (const auto& constant : graph.constants) held_ += memory::rounded(constant.tensor.bytes());
+    memory::set_mark();
+  }
+  std::int64_t peak() const { return held_ + memory::high_mark() - before_; }
+
+ private:
+  std::int64_t before_, held_;
+};
+
 }  // namespace
 
 std::byte* Lane::workspace(std::int64_t bytes) {
@@ -73,6 +88,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   check_alive(plan);
   HostValues host(plan.compiled.graph, call);
   const Turn turn(plan);
+  const Measurement measurement(plan, lane);
   CallOutcome outcome;
   const Pointers inputs = bind_inputs(plan, arguments, host, outcome.variable_copies);
   Pointers outputs;
@@ -85,6 +101,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   plan.compiled.executable->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, workspace);
   for (const auto& variable : graph.variables)
     if (variable.update >= 0) VariableStorage::count_assignment(variable.variable);
+  plan.measured_peak = measurement.peak();
   return outcome;
 }
 

@@ -8,6 +8,7 @@ namespace thalweg {
 class Lane {
  public:
   std::byte* workspace(std::int64_t bytes);
+  std::int64_t bytes() const { return buffer_ ? buffer_->bytes() : 0; }
 
  private:
   Ref<Buffer> buffer_;

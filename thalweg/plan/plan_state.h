@@ -13,6 +13,7 @@ namespace thalweg {
 
 struct PlanState {
   std::string function;
+  CompileOptions options;
   Graph traced;
   Compiled compiled;
   std::vector<Trace::Touched> touched;
