@@ -51,22 +51,34 @@ std::string prefix_of(Layer layer, int depth) {
   return path.substr(0, end);
 }
 
-// Neighbouring nodes of one layer. Nodes of no layer belong to the one before.
+// Neighbouring nodes of one layer.
 struct Stretch {
   std::string name;
   std::size_t first, count;
 };
 
+void append(std::vector<Stretch>& list, const Stretch& next) {
+  if (!list.empty() && next.name == list.back().name)
+    list.back().count += next.count;
+  else
+    list.push_back(next);
+}
+
+// A few nodes of no layer belong to the layer before them; many stand for themselves.
 std::vector<Stretch> stretches(const std::vector<Moment>& moments, int depth) {
-  std::vector<Stretch> list;
-  for (std::size_t i = 0; i < moments.size(); ++i) {
-    const std::string name = prefix_of(moments[i].node->layer, depth);
-    if (list.empty() || (!name.empty() && name != list.back().name))
-      list.push_back({name, i, 1});
-    else
-      ++list.back().count;
+  std::vector<Stretch> exact, list;
+  for (std::size_t i = 0; i < moments.size(); ++i) append(exact, {prefix_of(moments[i].node->layer, depth), i, 1});
+  for (auto& one : exact) {
+    if (one.name.empty() && !list.empty() && one.count < moments.size() / 30 + 4) one.name = list.back().name;
+    append(list, one);
   }
   return list;
+}
+
+// The end of a long name tells more than its beginning.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t most = 26;
+  return name.size() <= most ? name : "\u2026" + name.substr(name.size() - most);
 }
 
 class Picture {
@@ -106,8 +118,8 @@ class Picture {
 
   void draw_heading() {
     const Compiled& compiled = plan_.compiled;
-    add("<text x=\"{}\" y=\"22\" font-size=\"15\" font-weight=\"600\">{}: {}</text>", left, escaped(plan_.function),
-        escaped(compiled.rung.describe()));
+    add("<text x=\"{}\" y=\"22\" font-size=\"15\" font-weight=\"600\">{}: {}{}</text>", left, escaped(plan_.function),
+        compiled.rung.describe(), compiled.rung.parts > 1 ? " (one part is shown)" : "");
     const std::pair<const char*, const char*> legend[] = {{"trainable", "trainable variables"},
                                                           {"other", "other variables"},
                                                           {"rest", "constants, results"},
@@ -195,7 +207,7 @@ class Picture {
       const double middle = from + width_of(one) / 2;
       if (one.name.empty() || middle < free_from) continue;
       add("<text transform=\"translate({:.1f} {}) rotate(-45)\" text-anchor=\"end\">{}</text>", middle + 4, bottom + 20,
-          escaped(one.name));
+          escaped(shortened(one.name)));
       free_from = middle + name_width + 5;
     }
     add("<path class=\"edge\" d=\"M{} {}H{}\"/>", left, bottom, right);
