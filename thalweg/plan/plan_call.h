@@ -23,4 +23,9 @@ struct CallOutcome {
 // ops.
 CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call);
 
+// Whether a tape of this thread watches an argument or a variable that the plan reads.
+bool is_watched(const PlanState& plan, const Tensors& arguments);
+// The same call as an op that those tapes record. Assignments happen now, once.
+Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call);
+
 }  // namespace thalweg

@@ -63,7 +63,7 @@ void write_memory(Text& text, const PlanState& plan) {
     text.size("budget", budget,
               fmt::format("   {:.0f} % used", 100.0 * static_cast<double>(peak) / static_cast<double>(budget)));
   if (const std::int64_t measured = plan.measured_peak; measured > 0)
-    text.size("measured peak", measured, fmt::format("   {} bytes, in the last call", measured));
+    text.size("measured peak", measured, fmt::format("   {} bytes, over all calls", measured));
   else
     text.line("measured peak", "not run yet");
 }
