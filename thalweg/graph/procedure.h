@@ -5,6 +5,8 @@
 
 namespace thalweg {
 
+struct Compiled;
+
 class Procedure {
  public:
   virtual ~Procedure() = default;
@@ -13,6 +15,7 @@ class Procedure {
   // run it, each with a workspace of its own.
   virtual void run(std::span<void* const> arguments, std::span<void* const> carries, std::span<void* const> results,
                    std::byte* workspace) const = 0;
+  virtual const Compiled& compiled() const = 0;  // for reports
 };
 
 // The graph must have neither variables nor host numbers. `effort`: see compile.h; all_passes: a graph as traced, which

@@ -35,6 +35,11 @@ class OpenTrace {
 
 }  // namespace
 
+void flatten(Flat& flat, const Spec& spec) {
+  static const auto name = std::make_shared<const std::string>("plan");
+  flat.tensors.push_back(make_symbolic(spec, Buffer::symbolic(name)));
+}
+
 struct FunctionCore::State {
   explicit State(FunctionOptions o) : options(std::move(o)) {}
 
@@ -136,7 +141,8 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   plan->traced = trace.finish({results.tensors.data(), results.tensors.size()});
   plan->touched = trace.touched();
   plan->result_sizes = results.sizes;
-  plan->compiled = compile(plan->traced, {.memory_budget = options.memory_budget, .batch_arguments = options.batch});
+  plan->options = {.memory_budget = options.memory_budget, .batch_arguments = options.batch};
+  plan->compiled = compile(plan->traced, plan->options);
   std::vector<Variable> variables;
   for (const auto& variable : plan->compiled.graph.variables) {
     variables.push_back(variable.variable);

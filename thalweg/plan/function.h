@@ -60,6 +60,7 @@ class TW_API FunctionCore {
   std::unique_ptr<State> state_;
 };
 
+TW_API void flatten(Flat& flat, const Spec& spec);  // a tensor without values, for plans
 inline void flatten(Flat& flat, const Tensor& tensor) { flat.tensors.push_back(tensor); }
 inline void flatten(Flat& flat, const Variable& variable) { flat.tensors.push_back(variable.value()); }
 template <class T>
@@ -118,6 +119,14 @@ template <>
 struct Traced<Variable> {
   using type = Tensor;
 };
+template <>
+struct Traced<Spec> {
+  using type = Tensor;
+};
+template <>
+struct Traced<std::vector<Spec>> {
+  using type = std::vector<Tensor>;
+};
 template <class A>
 using traced_t = typename Traced<std::remove_cvref_t<A>>::type;
 
@@ -134,12 +143,15 @@ class Function {
   // Arguments are tensors, variables (their values now), or lists of tensors; the result is what the callable returns.
   template <class... A>
   auto operator()(const A&... arguments) const {
+    static_assert(((!std::is_same_v<A, Spec> && !std::is_same_v<A, std::vector<Spec>>)&&...),
+                  "a spec has no values: it is for plan()");
     using Result = std::invoke_result_t<F&, detail::traced_t<A>...>;
     const detail::Flat flat = core_->call(flattened(arguments...), body<A...>());
     if constexpr (!std::is_void_v<Result>) return detail::Unflatten(flat).template take<std::remove_cvref_t<Result>>();
   }
 
-  // The plan that a call with such arguments would run: built if need be, not run. Lives until it is evicted.
+  // The plan that a call with such arguments would run: built if need be, not run. Lives until it is evicted. A Spec
+  // stands for a tensor that need not exist.
   template <class... A>
   const Plan& plan(const A&... arguments) const {
     return core_->plan(flattened(arguments...), body<A...>());

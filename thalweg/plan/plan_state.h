@@ -14,6 +14,7 @@ namespace thalweg {
 
 struct PlanState {
   std::string function;
+  CompileOptions options;
   Graph traced;
   Compiled compiled;
   std::vector<Trace::Touched> touched;

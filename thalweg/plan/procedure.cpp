@@ -12,6 +12,7 @@ class CompiledProcedure final : public Procedure {
     for (const auto& constant : compiled_.graph.constants) constants_.push_back(constant.tensor.impl().data);
   }
   std::int64_t workspace() const override { return memory::rounded(compiled_.executable->workspace()); }
+  const Compiled& compiled() const override { return compiled_; }
 
   void run(std::span<void* const> arguments, std::span<void* const> carries, std::span<void* const> results,
            std::byte* workspace) const override {
