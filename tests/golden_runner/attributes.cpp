@@ -84,6 +84,42 @@ Axes Attributes::axes(const std::string& name) const {
   return Ints(as_integers(name, *attribute));
 }
 
+std::optional<double> Attributes::number_or_null(const std::string& name) const {
+  const auto* attribute = find(name);
+  if (!attribute || std::holds_alternative<std::nullptr_t>(attribute->value)) return {};
+  return number(name);
+}
+
+std::vector<double> Attributes::numbers(const std::string& name) const {
+  const auto* list = std::get_if<std::vector<Attribute>>(&need(name).value);
+  if (!list) wrong_type(name, "a list of numbers");
+  std::vector<double> numbers;
+  for (const auto& entry : *list) numbers.push_back(Attributes({{name, entry}}).number(name));
+  return numbers;
+}
+
+std::vector<std::string> Attributes::texts(const std::string& name) const {
+  const auto* attribute = find(name);
+  if (!attribute) return {};
+  const auto* list = std::get_if<std::vector<Attribute>>(&attribute->value);
+  if (!list) wrong_type(name, "a list of texts");
+  std::vector<std::string> texts;
+  for (const auto& entry : *list) texts.push_back(Attributes({{name, entry}}).text(name));
+  return texts;
+}
+
+Attributes Attributes::members(const std::string& name) const {
+  const auto* members = std::get_if<Attribute::Members>(&need(name).value);
+  if (!members) wrong_type(name, "an object");
+  return Attributes(*members);
+}
+
+bool Attributes::is_number(const std::string& name) const {
+  const auto* attribute = find(name);
+  return attribute &&
+         (std::holds_alternative<double>(attribute->value) || std::holds_alternative<std::int64_t>(attribute->value));
+}
+
 bool Attributes::is_list(const std::string& name) const {
   const auto* attribute = find(name);
   return attribute && std::holds_alternative<std::vector<Attribute>>(attribute->value);

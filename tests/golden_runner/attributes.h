@@ -20,7 +20,8 @@ struct NotUnderstood : std::runtime_error {
 };
 
 struct Attribute {
-  std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, std::vector<Attribute>> value;
+  using Members = std::map<std::string, Attribute>;
+  std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, std::vector<Attribute>, Members> value;
 };
 
 class Attributes {
@@ -37,6 +38,11 @@ class Attributes {
                                      std::optional<std::vector<std::int64_t>> otherwise = {}) const;
   std::vector<std::vector<std::int64_t>> rows(const std::string& name) const;  // a list of lists
   Axes axes(const std::string& name) const;                                    // null or absent: all
+  std::optional<double> number_or_null(const std::string& name) const;         // null or absent: none
+  std::vector<double> numbers(const std::string& name) const;
+  std::vector<std::string> texts(const std::string& name) const;  // absent: none
+  Attributes members(const std::string& name) const;
+  bool is_number(const std::string& name) const;
   bool is_list(const std::string& name) const;
   bool is_text(const std::string& name) const;
 

@@ -55,19 +55,46 @@ Attribute attribute_of(const Json& value, int depth) {
   if (value.is_number_integer()) return {value.get<std::int64_t>()};
   if (value.is_number()) return {value.get<double>()};
   if (value.is_string()) return {value.get<std::string>()};
-  if (!value.is_array() || depth == 0) throw Malformed("an attribute is an object or nested too deeply");
+  if (depth == 0) throw Malformed("an attribute is nested too deeply");
+  if (value.is_object()) {
+    Attribute::Members members;
+    for (const auto& [name, entry] : value.items()) members.emplace(name, attribute_of(entry, depth - 1));
+    return {members};
+  }
   std::vector<Attribute> list;
   for (const auto& entry : value) list.push_back(attribute_of(entry, depth - 1));
   return {list};
 }
 
+// The attributes, and what optimizers are told besides.
 Attributes attributes_of(const Json& object) {
   const auto& values = member(object, "attrs");
   if (!values.is_object()) throw Malformed("\"attrs\" is not an object");
-  constexpr int depth = 3;  // lists of lists of numbers occur
+  constexpr int depth = 4;  // a list in the configuration of a schedule
   std::map<std::string, Attribute> attributes;
   for (const auto& [name, value] : values.items()) attributes.emplace(name, attribute_of(value, depth));
+  for (const char* name : {"vars", "exclude_from_weight_decay"})
+    if (object.contains(name)) attributes.emplace(name, attribute_of(object.at(name), depth));
+  if (object.contains("finalized")) attributes.emplace("finalized", Attribute{true});
+  if (object.contains("final_state")) {
+    std::vector<Attribute> names;
+    for (const auto& [name, key] : object.at("final_state").items()) names.push_back({name});
+    attributes.emplace("final_state", Attribute{names});
+  }
   return Attributes(std::move(attributes));
+}
+
+// Optimizers give more than their outputs: the averaged variables and the state at the end, which they are asked for
+// by the attribute "final_state".
+void add_final_values(const Json& object, Case& result) {
+  result.output_names = texts_of(object, "vars");
+  const auto add = [&](const std::string& name, const Json& key) {
+    result.output_names.push_back(name);
+    result.outputs.push_back(text_of(key, "key"));
+  };
+  if (object.contains("finalized"))
+    for (const auto& key : list_of(object, "finalized")) add("finalized", key);
+  for (const auto& [name, key] : object.at("final_state").items()) add(name, key);
 }
 
 std::map<std::size_t, SparseKeys> sparse_of(const Json& object, std::size_t inputs) {
@@ -96,13 +123,28 @@ Policy policy_of(const Json& object) {
   return text == "document" ? Policy::document : Policy::follow;
 }
 
+// Those listed, and the statistics that a normalization learns.
+std::map<std::string, std::string> weights_after_of(const Json& object) {
+  std::map<std::string, std::string> keys;
+  for (const char* name : {"mean", "variance"})
+    if (object.contains(name)) keys[name] = text_of(object.at(name), name);
+  if (!object.contains("weights_after")) return keys;
+  const auto& members = object.at("weights_after");
+  if (!members.is_object()) throw Malformed("\"weights_after\" is not an object");
+  for (const auto& [name, key] : members.items()) keys[name] = text_of(key, "weights_after");
+  return keys;
+}
+
 void read_values(const Json& object, Case& result) {
   result.attributes = attributes_of(object);
+  if (object.contains("roles")) result.roles = texts_of(object, "roles");
   result.inputs = texts_of(object, "inputs");
   result.outputs = keys_of(object, "outputs");
   result.output_gradients = keys_of(object, "output_grads");
   result.input_gradients = keys_of(object, "input_grads");
   if (object.contains("output_names")) result.output_names = texts_of(object, "output_names");
+  result.weights_after = weights_after_of(object);
+  if (object.contains("final_state")) add_final_values(object, result);
   result.sparse_input_gradients = sparse_of(object, result.inputs.size());
   result.f32 = tolerance_of(object, "f32");
   result.f64 = tolerance_of(object, "f64");

@@ -37,6 +37,8 @@ struct Case {
   std::vector<std::string> inputs;
   std::vector<Key> outputs, output_gradients, input_gradients;
   std::vector<std::string> output_names;
+  std::vector<std::string> roles;                    // of the inputs: "x", "weight:kernel", "y_true", …
+  std::map<std::string, std::string> weights_after;  // a layer's weights that its call changes: name -> key
   std::map<std::size_t, SparseKeys> sparse_input_gradients;
   Tolerance f32, f64;
   Policy policy = Policy::follow;
@@ -48,7 +50,9 @@ struct Group {
   std::vector<Case> cases;  // of a group that is not run: name and op only
 };
 
-inline bool is_run(const std::string& group) { return group == "ops" || group == "tape"; }
+inline bool is_run(const std::string& group) {
+  return group == "ops" || group == "tape" || group == "layers" || group == "losses" || group == "optimizers";
+}
 
 // The op with its group: "ops/add", "tape/jacobian".
 inline std::string full_name(const std::string& group, const std::string& op) {

@@ -1,9 +1,8 @@
 #include "tests/golden_runner/runner.h"
 
-#include "tests/golden_runner/compare.h"
-#include "thalweg/autodiff/tape.h"
-#include "thalweg/core/error.h"
-#include "thalweg/ops/cast/cast.h"
+#include "tests/golden_runner/case_run.h"
+#include "tests/golden_runner/layer_run.h"
+#include "tests/golden_runner/program.h"
 
 namespace thalweg::golden {
 namespace {
@@ -11,111 +10,48 @@ namespace {
 // Ops whose gradient by input 0 is promised in row-sparse form; that of others may be dense.
 bool is_row_sparse(const std::string& op) { return op == "gather" || op == "embedding_lookup"; }
 
-class CaseRun {
+class ProgramRun : CaseRun {
  public:
-  CaseRun(const Case& c, const Program& program, const SafetensorsFile& tensors, DType dtype)
-      : case_(c),
-        program_(program),
-        tensors_(tensors),
-        dtype_(dtype),
-        tolerance_(dtype == DType::f32 ? c.f32 : c.f64) {}
+  ProgramRun(const Case& c, const Program& program, const SafetensorsFile& tensors, DType dtype)
+      : CaseRun(c, tensors, dtype), program_(program) {}
 
-  Result op() {
+  Result with_gradients() {
     const Inputs inputs = load_inputs();
     guarded([&] {
       GradientTape tape;
-      for (const auto& x : inputs.all())
-        if (is_float(x.dtype())) tape.watch(x);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (is_float(inputs[i].dtype()) && is_watched(i)) tape.watch(inputs[i]);
       const auto outputs = call(inputs);
       check_outputs(outputs);
-      check_gradients(tape, outputs, inputs);
+      check_gradients(gradients(tape, outputs, inputs.all()));
     });
     return result_;
   }
 
-  Result tape() {
+  Result values() {
     const Inputs inputs = load_inputs();
     guarded([&] { check_outputs(call(inputs)); });
     return result_;
   }
 
  private:
-  Tensor load(const std::string& key) const {
-    try {
-      return tensors_.read(key);
-    } catch (const Error& error) {
-      throw Malformed("case " + case_.name + ": " + error.what());
-    }
-  }
-  // Floats in the dtype of this run.
-  Tensor load_as_input(const std::string& key) const {
-    const Tensor tensor = load(key);
-    return is_float(tensor.dtype()) ? cast(tensor, dtype_) : tensor;
-  }
   Inputs load_inputs() const {
     std::vector<Tensor> inputs;
     for (const auto& key : case_.inputs) inputs.push_back(load_as_input(key));
-    return {std::move(inputs), dtype_};
+    return {std::move(inputs), dtype_, case_.roles};
   }
-
-  void add_problem(std::string where, std::string what) {
-    result_.problems.push_back({std::move(where), std::move(what)});
-  }
-
-  // An exception of the library, or of the program, is a failure of the case.
-  template <class F>
-  void guarded(F f) {
-    try {
-      f();
-    } catch (const Malformed&) {
-      throw;
-    } catch (const std::exception& error) {
-      add_problem("exception", error.what());
-    }
+  // Where inputs have roles, only those with an expected gradient are meant to have one.
+  bool is_watched(std::size_t input) const {
+    return case_.roles.empty() || (input < case_.input_gradients.size() && case_.input_gradients[input]);
   }
 
   std::vector<Tensor> call(const Inputs& inputs) {
     auto outputs = program_(case_.attributes, inputs).all();
     case_.attributes.require_all_read();
-    if (outputs.size() != case_.outputs.size())
-      throw NotUnderstood("got " + std::to_string(outputs.size()) + " outputs, want " +
-                          std::to_string(case_.outputs.size()));
     return outputs;
   }
 
-  void check(const std::string& where, const Tensor& got, const Key& want, bool skip_non_finite = false) {
-    if (!want) {
-      if (got.defined()) add_problem(where, "got a tensor of shape " + got.shape().to_string() + ", want none");
-      return;
-    }
-    const auto comparison = compare(got, load(*want), dtype_, tolerance_, skip_non_finite);
-    result_.worst = std::max(result_.worst, comparison.worst);
-    if (comparison.problem) add_problem(where, *comparison.problem);
-  }
-
-  void check_outputs(const std::vector<Tensor>& outputs) {
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const bool named = i < case_.output_names.size();
-      check(named ? case_.output_names[i] : "output " + std::to_string(i), outputs[i], case_.outputs[i]);
-    }
-  }
-
-  std::vector<Gradient> gradients(GradientTape& tape, const std::vector<Tensor>& outputs, const Inputs& inputs) {
-    std::vector<Tensor> targets;
-    GradientOptions options;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!case_.output_gradients[i]) continue;
-      targets.push_back(outputs[i]);
-      options.output_gradients.push_back(load_as_input(*case_.output_gradients[i]));
-    }
-    if (targets.empty()) return std::vector<Gradient>(inputs.size());
-    return tape.gradient(targets, inputs.all(), options);
-  }
-
-  void check_gradients(GradientTape& tape, const std::vector<Tensor>& outputs, const Inputs& inputs) {
-    if (case_.output_gradients.size() != outputs.size() || case_.input_gradients.size() != inputs.size())
-      throw Malformed("case " + case_.name + ": output_grads and outputs, or input_grads and inputs, differ in number");
-    const auto got = gradients(tape, outputs, inputs);
+  void check_gradients(const std::vector<Gradient>& got) {
     for (std::size_t i = 0; i < got.size(); ++i) {
       const std::string where = "gradient of input " + std::to_string(i);
       check(where, got[i].dense(), case_.input_gradients[i], case_.policy == Policy::document);
@@ -135,29 +71,33 @@ class CaseRun {
       add_problem(where, "got shape " + got.shape().to_string() + ", want " + to_string(Ints(want.dense_shape)));
   }
 
-  const Case& case_;
   const Program& program_;
-  const SafetensorsFile& tensors_;
-  DType dtype_;
-  Tolerance tolerance_;
-  Result result_;
 };
+
+// The program of a case; null: the op is not known.
+const Program* find_program(const std::string& group, const std::string& op) {
+  struct Table {
+    std::string prefix;
+    const std::map<std::string, Program>& programs;
+  };
+  static const std::map<std::string, Table> tables{{"ops", {"", op_table()}},
+                                                   {"tape", {"tape/", tape_programs()}},
+                                                   {"losses", {"loss/", loss_table()}},
+                                                   {"optimizers", {"", optimizer_table()}}};
+  const auto& [prefix, programs] = tables.at(group);
+  if (!op.starts_with(prefix)) return nullptr;
+  const auto at = programs.find(op.substr(prefix.size()));
+  return at == programs.end() ? nullptr : &at->second;
+}
 
 }  // namespace
 
-const Program* find_program(const std::string& group, const std::string& op) {
-  constexpr std::string_view prefix = "tape/";
-  const bool tape = group == "tape";
-  if (tape && !op.starts_with(prefix)) return nullptr;
-  const auto& table = tape ? tape_programs() : op_table();
-  const auto at = table.find(tape ? op.substr(prefix.size()) : op);
-  return at == table.end() ? nullptr : &at->second;
-}
-
-Result run_case(const std::string& group, const Case& c, const Program& program, const SafetensorsFile& tensors,
-                DType dtype) {
-  CaseRun run(c, program, tensors, dtype);
-  return group == "tape" ? run.tape() : run.op();
+std::optional<Result> run_case(const std::string& group, const Case& c, const SafetensorsFile& tensors, DType dtype) {
+  if (group == "layers") return run_layer(c, tensors, dtype);
+  const auto* program = find_program(group, c.op);
+  if (!program) return {};
+  ProgramRun run(c, *program, tensors, dtype);
+  return group == "ops" || group == "losses" ? run.with_gradients() : run.values();
 }
 
 }  // namespace thalweg::golden

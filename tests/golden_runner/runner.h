@@ -1,10 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/golden_runner/case.h"
-#include "tests/golden_runner/program.h"
 #include "thalweg/interop/safetensors.h"
 
 namespace thalweg::golden {
@@ -19,11 +19,7 @@ struct Result {
   bool passed() const { return problems.empty(); }
 };
 
-// The program of a case; null: the op is not known.
-const Program* find_program(const std::string& group, const std::string& op);
-
-// One case of the group `ops` or `tape` with its floats in `dtype`. Throws Malformed when the file lacks a tensor.
-Result run_case(const std::string& group, const Case& c, const Program& program, const SafetensorsFile& tensors,
-                DType dtype);
+// One case with its floats in `dtype`; none: its op is not known. Throws Malformed when the file lacks a tensor.
+std::optional<Result> run_case(const std::string& group, const Case& c, const SafetensorsFile& tensors, DType dtype);
 
 }  // namespace thalweg::golden

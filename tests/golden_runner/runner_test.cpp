@@ -123,7 +123,7 @@ TEST(golden_cases, malformed_files_are_refused) {
       with("[null]", "[{}]"),
       with("\"compute\": \"f64\"", "\"compute\": \"f16\""),
       with("[3, 4]", "[3]"),
-      with("[[1, 2]]", "{}"),
+      with("[[1, 2]]", R"({"b": {"c": {"d": {"e": {"f": 1}}}}})"),
       with("[[1, 2]]", "[[[[[[1]]]]]]"),
       with("[[1, 2]]", "18446744073709551615"),
       file_with(good_values + R"(, "policy": "other")"),

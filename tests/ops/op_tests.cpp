@@ -7,12 +7,14 @@
 #include <random>
 #include <set>
 
+#include "tests/ops/checks.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/registry.h"
+#include "thalweg/plan/function.h"
 
 namespace thalweg::testing {
 namespace {
@@ -122,7 +124,24 @@ void nonfinite(const Sample& sample) {
   }
 }
 
-using Check = void (*)(const Sample&);
+// The compiled op, with its gradients in the same plan, against the eager one.
+void compiled(const Sample& sample) {
+  const auto inputs = in_dtype(draw(sample.inputs, 7), f32);
+  const auto connected = [&](const std::vector<Tensor>& in) {
+    auto all = outputs_and_gradients(sample, in);
+    std::erase_if(all, [](const Tensor& tensor) { return !tensor.defined(); });
+    return all;
+  };
+  const auto want = connected(inputs);
+  const auto f = function(connected);
+  for (int call = 0; call < 2; ++call) {
+    const std::vector<Tensor> got = f(inputs);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(same_bits(got[i], want[i])) << "result " << i << ", call " << call;
+  }
+  EXPECT_EQ(f.stats().traces, 1);
+}
 
 class SampleTest : public ::testing::Test {
  public:
@@ -171,7 +190,9 @@ void register_tests() {
   std::map<std::string, std::vector<const Sample*>> by_op;
   for (const auto& sample : registered().samples) by_op[sample.op].push_back(&sample);
   const std::pair<const char*, Check> checks[] = {
-      {"Values", values}, {"Dtypes", dtypes}, {"Gradients", gradients}, {"Threads", threads}, {"Nonfinite", nonfinite}};
+      {"Values", values},       {"Dtypes", dtypes},       {"Gradients", gradients}, {"Threads", threads},
+      {"Nonfinite", nonfinite}, {"Fields", check_fields}, {"Batch", check_batch},
+      {"Compiled", compiled}};
   for (const auto& [suite, check] : checks)
     for (const auto& entry : by_op)
       ::testing::RegisterTest(

@@ -68,6 +68,7 @@ class Pass {
       any |= dy.back().defined();
     }
     if (!any || !needs.any()) return;
+    const LayerScope of_forward(record.layer);
     Gradients result = record.info->kind == GradientKind::rule
                            ? record.info->gradient(record.op.get(), record.kept, dy, needs)
                            : detail::gradient_by_reference(*record.info, record.op.get(), record.kept, dy, needs);

@@ -6,6 +6,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/reshape/reshape.h"
 
 namespace thalweg::detail {
 namespace {
@@ -45,7 +46,10 @@ OpInfo make_host_op(const char* name) {
 template <class Op>
 TensorList show(const OpInfo& info, const Op& op, const TensorList& inputs, const TensorList& computed) {
   TensorList outputs;
-  for (const auto& output : computed) outputs.push_back(view_of(output, output.spec()));
+  {
+    const PauseRecording pause;
+    for (const auto& output : computed) outputs.push_back(reshape(output, output.shape()));
+  }
   for (auto* recorder : recorders()) recorder->record({info, &op, inputs, outputs});
   return outputs;
 }

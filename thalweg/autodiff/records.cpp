@@ -55,7 +55,8 @@ void TapeRecords::record(const OpCall& call) {
                                    Kept(call.info.name, call.inputs, call.outputs, call.info.keeps(call.op, needs)),
                                    {},
                                    {},
-                                   needs});
+                                   needs,
+                                   current_layer()});
   for (const auto& input : call.inputs) record.inputs.push_back(input.id());
   for (const auto& output : call.outputs) {
     record.outputs.push_back(output.id());

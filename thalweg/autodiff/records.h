@@ -8,6 +8,7 @@
 #include "thalweg/autodiff/id_map.h"
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/layer.h"
 
 namespace thalweg {
 
@@ -17,6 +18,7 @@ struct Record {
   Kept kept;
   SmallVector<std::uint64_t, 4> inputs, outputs;  // ids
   Needs needs;                                    // the inputs that were tracked
+  Layer layer;                                    // whose forward pass it was
 };
 
 // A tensor or a variable whose gradient is asked: the ids under which the tape knows it.

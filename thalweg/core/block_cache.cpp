@@ -26,7 +26,7 @@ constexpr std::int64_t thread_cache_limit = 2 * 1024 * 1024;
 constexpr std::int64_t large_cache_limit = 256 * 1024 * 1024;
 constexpr int small_classes = 64 + 4 * 4;
 
-std::atomic<std::int64_t> cached{0};
+std::atomic<std::int64_t> cached{0}, asked_of_system{0};
 
 // Up to 4 KiB one class per 64 bytes; above, four classes per doubling.
 int class_of(std::int64_t bytes) {
@@ -74,7 +74,10 @@ void* take_small(std::int64_t bytes) {
   const int index = class_of(bytes);
   auto& list = thread_cache.lists[static_cast<std::size_t>(index)];
   const std::int64_t size = bytes_of(index);
-  if (!list) return std::aligned_alloc(64, static_cast<std::size_t>(size));
+  if (!list) {
+    asked_of_system.fetch_add(1, std::memory_order_relaxed);
+    return std::aligned_alloc(64, static_cast<std::size_t>(size));
+  }
   thread_cache.bytes -= size;
   cached.fetch_sub(size, std::memory_order_relaxed);
   return std::exchange(list, list->next);
@@ -123,6 +126,7 @@ void* take_large(std::int64_t bytes) {
       return block;
     }
   }
+  asked_of_system.fetch_add(1, std::memory_order_relaxed);
   void* block =
       mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return block == MAP_FAILED ? nullptr : block;
@@ -159,6 +163,8 @@ void* take_block(std::int64_t bytes) { return bytes <= small_limit ? take_small(
 void give_block(void* block, std::int64_t bytes) {
   bytes <= small_limit ? give_small(block, bytes) : give_large(block, bytes);
 }
+
+std::int64_t system_blocks() { return asked_of_system.load(std::memory_order_relaxed); }
 
 std::int64_t cached_bytes() { return cached.load(std::memory_order_relaxed); }
 

@@ -1,5 +1,7 @@
 #include "thalweg/core/check.h"
 
+#include "thalweg/core/layer.h"
+
 // fmt's own functions, compiled here once and hidden, so that libthalweg needs no libfmt at run time.
 #include <fmt/format-inl.h>
 
@@ -17,7 +19,8 @@ FMT_END_NAMESPACE
 namespace thalweg {
 
 void throw_error(ErrorCode code, const char* op, const std::string& message, const std::string& hint) {
-  throw Error(code, op, message, hint);
+  const Layer layer = current_layer();
+  throw Error(code, op, layer == 0 ? message : fmt::format("{} (layer \"{}\")", message, path_of(layer)), hint);
 }
 
 }  // namespace thalweg

@@ -1,6 +1,7 @@
 #include "thalweg/core/dispatch.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/tracer.h"
 
 namespace thalweg {
 namespace {
@@ -25,7 +26,11 @@ using ArrayList = SmallVector<Array, 4>;
 
 ArrayList arrays_of(std::span<const Tensor> tensors) {
   ArrayList arrays;
-  for (const auto& tensor : tensors) arrays.push_back({mutable_data(tensor), &tensor.spec()});
+  for (const auto& tensor : tensors) {
+    if (tensor.impl().data == nullptr && is_symbolic(tensor)) [[unlikely]]
+      throw_symbolic("function", tensor);
+    arrays.push_back({mutable_data(tensor), &tensor.spec()});
+  }
   return arrays;
 }
 
@@ -60,7 +65,9 @@ Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs
   for (auto* recorder : active) recorder->check(info, inputs);
   ++op_count;
   Tensors outputs;
-  if (const std::int64_t offset = info.alias ? info.alias(op, in) : -1; offset >= 0) {
+  if (Tracer* trace = tracer(); trace && (inputs.empty() || any_symbolic(inputs))) [[unlikely]] {
+    outputs = trace->trace(info, op, inputs, specs);
+  } else if (const std::int64_t offset = info.alias ? info.alias(op, in) : -1; offset >= 0) {
     outputs.push_back(view_of(inputs[0], specs[0], offset));
   } else {
     for (const auto& spec : specs) outputs.push_back(allocate_tensor(spec, info.owner));

@@ -17,7 +17,7 @@ namespace {
 constexpr int max_owners = 1024;
 
 struct Counters {
-  std::atomic<std::int64_t> in_use{0}, peak{0}, limit{0}, allocations{0};
+  std::atomic<std::int64_t> in_use{0}, peak{0}, mark{0}, limit{0}, allocations{0};
   std::array<std::atomic<std::int64_t>, max_owners> by_owner{};
   std::mutex names_mutex;
   std::array<const char*, max_owners> names{"tensor", "variable"};
@@ -29,9 +29,9 @@ Counters& counters() {
   return *state;
 }
 
-void raise_peak(Counters& count, std::int64_t now) {
-  auto peak = count.peak.load(std::memory_order_relaxed);
-  while (now > peak && !count.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+void raise(std::atomic<std::int64_t>& largest, std::int64_t now) {
+  auto known = largest.load(std::memory_order_relaxed);
+  while (now > known && !largest.compare_exchange_weak(known, now, std::memory_order_relaxed)) {
   }
 }
 
@@ -84,7 +84,8 @@ std::int64_t count_in(std::int64_t bytes, Owner by) {
 // Only what the system granted counts in the peak.
 void count_granted(std::int64_t in_use) {
   auto& count = counters();
-  raise_peak(count, in_use);
+  raise(count.peak, in_use);
+  raise(count.mark, in_use);
   count.allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -95,6 +96,10 @@ void count_out(std::int64_t bytes, Owner by) {
 }
 
 }  // namespace
+
+std::int64_t in_use() { return counters().in_use.load(std::memory_order_relaxed); }
+std::int64_t high_mark() { return counters().mark.load(std::memory_order_relaxed); }
+void set_mark() { counters().mark.store(in_use(), std::memory_order_relaxed); }
 
 Owner owner(const char* name) {
   auto& count = counters();
@@ -126,6 +131,10 @@ Ref<Buffer> Buffer::allocate(std::int64_t bytes, memory::Owner owner) {
 
 Ref<Buffer> Buffer::wrap(void* data, std::int64_t bytes, std::shared_ptr<const void> keep) {
   return Ref<Buffer>(new Buffer(data, bytes, memory::by_user, std::move(keep)));
+}
+
+Ref<Buffer> Buffer::symbolic(std::shared_ptr<const std::string> name) {
+  return Ref<Buffer>(new Buffer(nullptr, -1, memory::by_user, std::move(name)));
 }
 
 Buffer::~Buffer() {

@@ -17,6 +17,11 @@ namespace memory {
 using Owner = std::uint16_t;
 Owner owner(const char* name);  // the same number for the same text
 
+std::int64_t in_use();
+// The largest in_use since the mark was last set; plans measure their peak with it.
+std::int64_t high_mark();
+void set_mark();
+
 inline constexpr Owner by_user = 0, by_variable = 1;
 
 // Rounded up to the alignment; what an allocation counts for.
@@ -31,8 +36,12 @@ class TW_API Buffer final : public Counted<Buffer> {
   static Ref<Buffer> allocate(std::int64_t bytes, memory::Owner owner);
   // Memory of the host program, kept alive by `keep`; not counted.
   static Ref<Buffer> wrap(void* data, std::int64_t bytes, std::shared_ptr<const void> keep);
+  // No bytes at all: what the symbolic tensors of a trace share. `name` is the function being traced.
+  static Ref<Buffer> symbolic(std::shared_ptr<const std::string> name);
   ~Buffer();
 
+  bool is_symbolic() const { return data_ == nullptr && bytes_ < 0; }
+  const std::string& function_name() const { return *static_cast<const std::string*>(keep_.get()); }
   void* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
   bool writable() const { return !keep_; }

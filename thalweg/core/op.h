@@ -6,15 +6,28 @@
 //   void run(const Matmul&, Arrays in, Arrays out)                    the CPU kernel, or with workspace:
 //   void run(const Matmul&, Arrays in, Arrays out, Scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
 //   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte
-//   offset, or -1 Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
+//                                                                     offset, or -1
+//   Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
 //   Gradients gradient(const Matmul&, const Kept&, const Tensors& dy, Needs)   one entry per input, in public ops
-//   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle and default
-//   gradient bool differentiable(const Matmul&)                                returning false: explicitly not
-//   differentiable
+//   Tensors reference(const Matmul&, const Tensors& in)               the same in plain ops: oracle, default gradient
+//   bool differentiable(const Matmul&)                                returning false: explicitly not differentiable
+//   bool in_place(const Matmul&)                                      true: element i of the outputs is made of element
+//                                                                     i of the inputs, so that one may take the
+//                                                                     memory of the other
+//   bool checks_values(const Matmul&)                                 true: the kernel throws on some values
+//   double flops(const Matmul&, Inputs)                               of its products; ops without are cheap to repeat
+//   BatchStates batch_rule(const Matmul&, Inputs, BatchStates& in, std::int64_t examples)
+//                                                                     the outputs' states; may turn a whole input into
+//                                                                     rows, which are then cut out of it
+//   Matmul with_batch(const Matmul&, const BatchState& out, std::int64_t examples)
+//                                                                     the attributes for another number of examples
+// and TW_FIELDS, right after the struct, names its attributes.
 #include <concepts>
 #include <memory>
 #include <span>
 
+#include "thalweg/core/batch.h"
+#include "thalweg/core/fields.h"
 #include "thalweg/core/gradient.h"
 #include "thalweg/core/tensor.h"
 
@@ -103,6 +116,7 @@ struct OpInfo {
   const char* name;
   memory::Owner owner;
   GradientKind kind;
+  bool in_place, checks_values;
   Specs (*infer)(const void* op, Inputs);
   void (*run)(const void* op, Arrays in, Arrays out, Scratch);
   std::int64_t (*workspace)(const void* op, Inputs);  // null: none
@@ -111,6 +125,12 @@ struct OpInfo {
   Gradients (*gradient)(const void* op, const Kept&, const Tensors& dy, Needs);
   Tensors (*reference)(const void* op, const Tensors& in);
   std::shared_ptr<const void> (*copy)(const void* op);
+  double (*flops)(const void* op, Inputs);      // null: none
+  std::shared_ptr<void> (*make)();                                                            // with default attributes
+  void (*visit)(void* op, FieldVisitor&);                                                     // null: no attributes
+  BatchStates (*batch_rule)(const void* op, Inputs, BatchStates& in, std::int64_t examples);  // null: blocked
+  std::shared_ptr<const void> (*with_batch)(const void* op, const BatchState& out,
+                                            std::int64_t examples);  // null: as it is
 };
 
 // Runs an op: infers, allocates, computes, and shows the call to the tapes of this thread.
@@ -174,6 +194,26 @@ void set_gradient(OpInfo& info) {
 }
 
 template <class Op>
+void set_fields(OpInfo& info) {
+  constexpr bool has_fields = requires(Op & op, FieldVisitor & visitor) { visit_op(op, visitor); };
+  static_assert(std::is_empty_v<Op> || has_fields, "name the attributes of the op: TW_FIELDS(Op, first, second)");
+  if constexpr (has_fields)
+    info.visit = [](void* op, FieldVisitor& visitor) { visit_op(*static_cast<Op*>(op), visitor); };
+}
+
+template <class Op>
+void set_batch(OpInfo& info) {
+  if constexpr (requires(const Op& op, Inputs in, BatchStates& states) { batch_rule(op, in, states, 1); })
+    info.batch_rule = [](const void* op, Inputs in, BatchStates& states, std::int64_t examples) -> BatchStates {
+      return batch_rule(as<Op>(op), in, states, examples);
+    };
+  if constexpr (requires(const Op& op, const BatchState& out) { with_batch(op, out, 1); })
+    info.with_batch = [](const void* op, const BatchState& out, std::int64_t examples) -> std::shared_ptr<const void> {
+      return std::make_shared<Op>(with_batch(as<Op>(op), out, examples));
+    };
+}
+
+template <class Op>
 OpInfo make_op_info(const char* name) {
   OpInfo info{};
   info.name = name;
@@ -184,6 +224,13 @@ OpInfo make_op_info(const char* name) {
   if constexpr (requires(const Op& op, Inputs in) { alias(op, in); })
     info.alias = [](const void* op, Inputs in) -> std::int64_t { return alias(as<Op>(op), in); };
   info.copy = [](const void* op) -> std::shared_ptr<const void> { return std::make_shared<Op>(as<Op>(op)); };
+  info.make = []() -> std::shared_ptr<void> { return std::make_shared<Op>(); };
+  if constexpr (requires(const Op& op) { in_place(op); }) info.in_place = true;
+  if constexpr (requires(const Op& op) { checks_values(op); }) info.checks_values = true;
+  if constexpr (requires(const Op& op, Inputs in) { flops(op, in); })
+    info.flops = [](const void* op, Inputs in) -> double { return flops(as<Op>(op), in); };
+  set_fields<Op>(info);
+  set_batch<Op>(info);
   return info;
 }
 

@@ -8,8 +8,8 @@ namespace {
 std::atomic<std::uint64_t> counter{0};
 
 struct Numbering {
-  std::uint64_t base = 0, count = 0;
-  bool active = false;
+  std::uint64_t base = 0, count = 0, call = 0;
+  bool active = false, in_call = false;
 };
 thread_local Numbering numbering;
 
@@ -23,23 +23,49 @@ std::uint64_t mix(std::uint64_t x) {
 
 }  // namespace
 
-std::uint64_t next_ordinal() {
+namespace {
+
+std::uint64_t next_in_scope() {
   if (numbering.active) return mix(numbering.base ^ mix(++numbering.count));
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
+
+}  // namespace
+
+std::uint64_t next_ordinal() {
+  const std::uint64_t ordinal = next_in_scope();
+  return numbering.in_call ? in_call(numbering.call, ordinal) : ordinal;
+}
+
+std::uint64_t in_call(std::uint64_t call, std::uint64_t ordinal) { return mix(call ^ ordinal); }
 
 void reset_ordinals() { counter.store(0, std::memory_order_relaxed); }
 
 Position Position::fork() {
   Position position;
-  position.base_ = next_ordinal();
+  position.base_ = next_in_scope();
   return position;
 }
 
 Replay::Replay(const Position& position) : base_(numbering.base), count_(numbering.count), active_(numbering.active) {
-  numbering = {position.base_, 0, true};
+  numbering.base = position.base_;
+  numbering.count = 0;
+  numbering.active = true;
 }
 
-Replay::~Replay() { numbering = {base_, count_, active_}; }
+Replay::~Replay() { numbering.base = base_, numbering.count = count_, numbering.active = active_; }
+
+CallScope::CallScope(std::uint64_t call)
+    : base_(numbering.base),
+      count_(numbering.count),
+      call_(numbering.call),
+      active_(numbering.active),
+      in_call_(numbering.in_call) {
+  numbering = {0, 0, call, true, true};
+}
+
+CallScope::CallScope() : CallScope(0) { numbering.in_call = false; }
+
+CallScope::~CallScope() { numbering = {base_, count_, call_, active_, in_call_}; }
 
 }  // namespace thalweg::random

@@ -30,4 +30,21 @@ class Replay {
   bool active_;
 };
 
+// The call of a function: ops inside are numbered by their place in the call, and the number of the call is mixed in
+// last. So a trace can number its ops before any call, and an eager run of the same call draws the same numbers.
+class CallScope {
+ public:
+  explicit CallScope(std::uint64_t call);
+  CallScope();  // while tracing: the call is not known yet, numbers are those inside any call
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+
+ private:
+  std::uint64_t base_, count_, call_;
+  bool active_, in_call_;
+};
+
+// The number of an op from its number inside the call.
+std::uint64_t in_call(std::uint64_t call, std::uint64_t ordinal);
+
 }  // namespace thalweg::random

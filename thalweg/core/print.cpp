@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/tensor.h"
+#include "thalweg/core/tracer.h"
 
 namespace thalweg {
 namespace {
@@ -47,6 +48,7 @@ void write(std::string& text, const T* data, const Shape& shape, int axis, bool 
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
+  if (is_symbolic(tensor)) throw_symbolic("print", tensor);
   const auto& shape = tensor.shape();
   std::string text = fmt::format("{} {} ", shape, tensor.dtype());
   with_type(tensor.dtype(), [&]<class T>(TypeTag<T>) {

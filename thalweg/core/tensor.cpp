@@ -6,6 +6,7 @@
 #include "thalweg/core/block_cache.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
+#include "thalweg/core/tracer.h"
 
 namespace thalweg {
 namespace {
@@ -63,6 +64,8 @@ Tensor Tensor::wrap(const void* data, const Shape& shape, DType dtype, std::shar
 Tensor Tensor::to(const Device&) const { return checked(), *this; }
 
 void Tensor::read(const char* op, void* values, std::int64_t count, DType to) const {
+  if (is_symbolic(*this)) [[unlikely]]
+    throw_symbolic(op, *this);
   TW_CHECK_USER(size() == count, op, "reduce the tensor first, or use to_vector<T>()",
                 "expected a tensor of one element, got shape {}", shape());
   TW_CHECK_USER(convertible(dtype(), to), op, "use the tensor's own type, or tw::cast it first",
@@ -76,6 +79,8 @@ void Tensor::read(const char* op, void* values, std::int64_t count, DType to) co
 }
 
 const void* Tensor::raw(DType as) const {
+  if (is_symbolic(*this)) [[unlikely]]
+    throw_symbolic("data", *this);
   TW_CHECK_USER(dtype() == as, "data", "use data<T>() with the tensor's own type, or to_vector<T>() to convert",
                 "expected the tensor's dtype {}, got {}", dtype(), as);
   return impl_->data;

@@ -131,9 +131,10 @@ Tensor view_of(const Tensor& tensor, const Spec& spec, std::int64_t byte_offset 
 
 // A C++ number in an expression: it takes the dtype of the tensor it meets.
 struct TW_API Number {
-  double real;
-  std::int64_t integer;
-  bool is_integer;
+  double real = 0;
+  std::int64_t integer = 0;
+  bool is_integer = true;
+  Number() = default;
   template <class T>
   requires std::is_arithmetic_v<T> Number(T value)
       : real(static_cast<double>(value)),

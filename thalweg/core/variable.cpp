@@ -9,6 +9,8 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/core/tracer.h"
+#include "thalweg/core/variable_storage.h"
 
 namespace thalweg {
 
@@ -20,7 +22,9 @@ struct VariableImpl {
   const bool trainable;
   const std::uint64_t id;
   const Spec spec;
-  mutable std::mutex mutex;  // guards what follows
+  std::shared_ptr<VariableGate> gate;             // set once, under the registry's mutex
+  std::atomic<VariableGate*> known_gate{nullptr};  // the same, for readers
+  mutable std::mutex mutex;                       // guards what follows
   Tensor storage;
   std::uint64_t version = 0;
 };
@@ -51,6 +55,12 @@ Tensor adopt(const Tensor& value) {
   Tensor copy = allocate_tensor(value.spec(), memory::by_variable);
   if (value.bytes() > 0) std::memcpy(mutable_data(copy), value.impl().data, static_cast<std::size_t>(value.bytes()));
   return copy;
+}
+
+// Waits for a plan that is assigning the variable.
+std::shared_lock<std::shared_mutex> shared_gate(const VariableImpl& impl) {
+  auto* gate = impl.known_gate.load(std::memory_order_acquire);
+  return gate ? std::shared_lock(gate->mutex) : std::shared_lock<std::shared_mutex>();
 }
 
 // into[i] = from[i] + sign * by[i]; into may be from.
@@ -92,6 +102,10 @@ VariableImpl::~VariableImpl() {
 Variable::Variable(const Tensor& initial, VariableOptions options) {
   TW_CHECK_USER(initial.defined(), "variable", "make it with an initial value: Variable w(tw::zeros({5, 10}))",
                 "expected an initial value, got an undefined tensor");
+  TW_CHECK(failed_precondition, !is_symbolic(initial), "variable",
+           "make variables before the function, or from values that do not depend on its arguments",
+           "expected an initial value known while function \"{}\" is traced, got a symbolic tensor of shape {}",
+           initial.impl().buffer->function_name(), initial.shape());
   if (options.name.empty()) options.name = "variable_" + std::to_string(registry().made.load() + 1);
   impl_ = std::make_shared<VariableImpl>(initial, std::move(options));
 }
@@ -105,7 +119,10 @@ VariableImpl& Variable::checked() const {
 Tensor Variable::value() const {
   auto& impl = checked();
   Tensor value;
-  {
+  if (Tracer* trace = tracer()) {
+    value = trace->read(*this);
+  } else {
+    const auto at_rest = shared_gate(impl);
     std::lock_guard lock(impl.mutex);
     value = view_of(impl.storage, impl.spec);
   }
@@ -137,6 +154,9 @@ void Variable::update(const char* op, const Tensor& value, int sign) {
                 "cast, reshape or broadcast the value first; a variable keeps its shape and dtype",
                 "variable \"{}\": expected {} {}, got {} {}", impl.name, impl.spec.shape, impl.spec.dtype,
                 value.shape(), value.dtype());
+  if (Tracer* trace = tracer()) return trace->assign(*this, value, sign);
+  std::unique_lock<std::shared_mutex> alone;
+  if (auto* gate = impl.known_gate.load(std::memory_order_acquire)) alone = std::unique_lock(gate->mutex);
   std::lock_guard lock(impl.mutex);
   if (sign == 0) {
     impl.storage = adopt(value);
@@ -149,6 +169,45 @@ void Variable::update(const char* op, const Tensor& value, int sign) {
     });
     impl.storage = target;
   }
+  ++impl.version;
+}
+
+std::vector<std::shared_ptr<VariableGate>> VariableStorage::gates(std::span<const Variable> variables) {
+  std::vector<std::shared_ptr<VariableGate>> list;
+  std::shared_ptr<VariableGate> fresh;
+  std::lock_guard lock(registry().mutex);
+  for (const auto& variable : variables) {
+    auto& impl = variable.checked();
+    if (!impl.gate) {
+      if (!fresh) fresh = std::make_shared<VariableGate>();
+      impl.gate = fresh;
+      impl.known_gate.store(fresh.get(), std::memory_order_release);
+    }
+    list.push_back(impl.gate);
+  }
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  return list;
+}
+
+void* VariableStorage::read(const Variable& variable) { return variable.checked().storage.impl().data; }
+
+void* VariableStorage::write(const Variable& variable, std::int64_t& copied) {
+  auto& impl = variable.checked();
+  std::lock_guard lock(impl.mutex);
+  if (!impl.storage.impl().buffer->unique()) {
+    const Tensor shared = impl.storage;
+    impl.storage = allocate_tensor(impl.spec, memory::by_variable);
+    if (impl.spec.bytes() > 0)
+      std::memcpy(mutable_data(impl.storage), shared.impl().data, static_cast<std::size_t>(impl.spec.bytes()));
+    ++copied;
+  }
+  return mutable_data(impl.storage);
+}
+
+void VariableStorage::count_assignment(const Variable& variable) {
+  auto& impl = variable.checked();
+  std::lock_guard lock(impl.mutex);
   ++impl.version;
 }
 

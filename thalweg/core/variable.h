@@ -39,6 +39,7 @@ class TW_API Variable {
   void assign_add(const Tensor& value);
   void assign_sub(const Tensor& value);
 
+  friend class VariableStorage;
   friend bool operator==(const Variable& a, const Variable& b) { return a.impl_ == b.impl_; }
 
  private:

@@ -3,8 +3,14 @@
 #include <algorithm>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/fields.h"
 
 namespace thalweg {
+
+void visit(FieldVisitor& visitor, std::string_view name, Axes& axes) {
+  detail::visit_field(visitor, name, axes.all_);
+  if (!axes.all_) detail::visit_field(visitor, name, axes.list_);
+}
 
 int resolve_axis(const char* op, std::int64_t axis, int rank) {
   TW_CHECK_USER(rank > 0, op, "a scalar has no axes; tw::reshape(x, {1}) gives it one",

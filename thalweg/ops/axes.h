@@ -4,6 +4,8 @@
 
 namespace thalweg {
 
+class FieldVisitor;
+
 // Axes of a reduction: all of them by default; negative ones count from the end. {.axes = {0, -1}} or {.axes = 1}.
 class TW_API Axes {
  public:
@@ -17,6 +19,7 @@ class TW_API Axes {
   bool all() const { return all_; }
   // The axes of a tensor of this rank, ascending. Throws for one out of range or named twice.
   Ints resolve(const char* op, int rank) const;
+  friend void visit(FieldVisitor& visitor, std::string_view name, Axes& axes);
 
  private:
   bool all_ = true;

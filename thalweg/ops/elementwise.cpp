@@ -1,9 +1,12 @@
 #include "thalweg/ops/elementwise.h"
 
+#include <utility>
+#include <functional>
 #include <vector>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/broadcast.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/registry.h"
@@ -93,17 +96,32 @@ Gradients gradient_of_row(const void* op, const Kept& kept, const Tensors& dy, N
   return result;
 }
 
-OpInfo make_row_op(const RowInfo& row) {
+// The op of a row is its entry in row_infos: it has no attributes of its own, and copies are the same entry.
+std::shared_ptr<void> no_owner(const void* op) { return {std::shared_ptr<void>(), const_cast<void*>(op)}; }
+
+template <Row number>
+OpInfo make_row_op() {
+  static constexpr const RowInfo& row = row_infos[static_cast<int>(number)];
   OpInfo info{};
   info.name = row.name;
   info.owner = memory::owner(row.name);
   info.kind = gradient_kind(row.row);
+  info.in_place = true;
   info.infer = infer_row;
   info.run = [](const void* op, Arrays in, Arrays out, Scratch) { run_program(row_program(info_of(op).row), in, out); };
   info.keeps = keeps_of_row;
   info.gradient = gradient_of_row;
-  info.copy = [](const void* op) { return std::shared_ptr<const void>(std::shared_ptr<void>(), op); };
+  info.copy = [](const void* op) -> std::shared_ptr<const void> { return no_owner(op); };
+  info.make = [] { return no_owner(&row); };
+  info.batch_rule = [](const void*, Inputs in, BatchStates& states, std::int64_t examples) {
+    return broadcast_rule(in, states, examples);
+  };
   return info;
+}
+
+template <std::size_t... rows>
+std::vector<OpInfo> make_row_ops(std::index_sequence<rows...>) {
+  return {make_row_op<static_cast<Row>(rows)>()...};
 }
 
 Tensor apply_row(Row row, std::initializer_list<Tensor> inputs) {
@@ -151,13 +169,21 @@ Tensor ternary(Row row, const Operand& x, const Operand& z, const Operand& a) {
 
 const RowInfo& row_info(Row row) { return row_infos[static_cast<int>(row)]; }
 
+const RowInfo* find_row(std::string_view name) {
+  for (const auto& info : row_infos)
+    if (name == info.name) return &info;
+  return nullptr;
+}
+
 const OpInfo& row_op(Row row) {
-  static const auto* ops = [] {
-    auto* list = new std::vector<OpInfo>;
-    for (const auto& info : row_infos) list->push_back(make_row_op(info));
-    return list;
-  }();
+  static const auto* ops = new std::vector<OpInfo>(make_row_ops(std::make_index_sequence<row_count>()));
   return (*ops)[static_cast<std::size_t>(row)];
+}
+
+const RowInfo* row_of(const OpInfo& info) {
+  const OpInfo* first = &row_op(Row{});
+  const bool inside = std::less_equal<>()(first, &info) && std::less<>()(&info, first + row_count);
+  return inside ? &row_info(static_cast<Row>(&info - first)) : nullptr;
 }
 
 Tensor call_row(Row row, std::span<const Tensor> inputs) {

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <list>
+#include <mutex>
+
+#include "thalweg/ops/row_ops.h"
 
 namespace thalweg {
 namespace {
@@ -79,6 +83,45 @@ Expression Expression::call(Row row, const Expression& x, const Expression& z) {
 
 Expression Expression::call(Row row, const Expression& x, const Expression& z, const Expression& a) {
   return Expression(ProgramWriter::current().add({Node::call, {x.id_, z.id_, a.id_}, row, 0}), 0);
+}
+
+namespace {
+
+// Constants are compared by their bits: 0 and -0 are different programs.
+bool same(const WrittenProgram& a, const WrittenProgram& b) {
+  const auto bits = [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+  };
+  return a.reads == b.reads && a.program.instructions == b.program.instructions &&
+         a.program.outputs == b.program.outputs &&
+         std::equal(a.program.constants.begin(), a.program.constants.end(), b.program.constants.begin(),
+                    b.program.constants.end(), bits);
+}
+
+}  // namespace
+
+const WrittenProgram& write_program(int inputs, FunctionRef<Expressions(const Expressions& inputs)> formula) {
+  WrittenProgram written;
+  {
+    const ProgramWriter program(inputs);
+    Expressions values;
+    for (int i = 0; i < inputs; ++i) values.push_back(Expression::input(i));
+    std::vector<int> roots;
+    for (const Expression& result : formula(values)) roots.push_back(result.id());
+    written.program = program.finish(roots, written.reads);
+  }
+  static std::mutex mutex;
+  static auto* kept = new std::list<WrittenProgram>;
+  std::lock_guard lock(mutex);
+  for (const auto& other : *kept)
+    if (same(written, other)) return other;
+  return kept->emplace_back(std::move(written));
+}
+
+Tensors run_written(const WrittenProgram& written, const Tensors& inputs) {
+  Tensors read;
+  for (int i : written.reads) read.push_back(inputs[static_cast<std::size_t>(i)]);
+  return run_fused(written.program, read);
 }
 
 }  // namespace thalweg

@@ -2,6 +2,7 @@
 
 // A value of a program being written down. A row's text, instantiated on Expression, becomes instructions; equal ones
 // are written once.
+#include "thalweg/core/function_ref.h"
 #include "thalweg/ops/program.h"
 
 namespace thalweg {
@@ -47,5 +48,19 @@ class Expression {
   Expression(int id, char) : id_(id) {}
   int id_;
 };
+
+using Expressions = SmallVector<Expression, 4>;
+
+// A program and the numbers of the inputs that it reads.
+struct WrittenProgram {
+  Program program;
+  std::vector<int> reads;
+};
+
+// Writes down what `formula` makes of inputs 0, 1, …; its results become the outputs. Equal programs are kept once, for
+// the life of the process.
+const WrittenProgram& write_program(int inputs, FunctionRef<Expressions(const Expressions& inputs)> formula);
+// The same with tensors for its inputs, those that it does not read included.
+Tensors run_written(const WrittenProgram& written, const Tensors& inputs);
 
 }  // namespace thalweg

@@ -13,6 +13,7 @@ namespace thalweg {
 struct Instruction {
   Row row;
   int operands[3];  // -1: absent
+  friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
 struct Program {

@@ -1,36 +1,12 @@
 #include <mutex>
 
-#include "thalweg/ops/expression.h"
 #include "thalweg/ops/row_gradients.h"
+#include "thalweg/ops/row_language.h"
 
 namespace thalweg {
 namespace {
 
-// The row language on Expression: every function and operator writes an instruction.
-using E = const Expression&;
-#define TW_PRIMITIVE1(name, dx, kind, domain) TW_UNARY(name, , dx, kind, domain)
-#define TW_PRIMITIVE2(name, dx, dz, kind, domain) TW_BINARY(name, , dx, dz, kind, domain)
-#define TW_PRIMITIVE3(name, dx, dz, da, kind, domain) TW_TERNARY(name, , dx, dz, da, kind, domain)
-#define TW_UNARY(name, y, dx, kind, domain) \
-  [[maybe_unused]] Expression name(E x) { return Expression::call(Row::name, x); }
-#define TW_BINARY(name, y, dx, dz, kind, domain) \
-  [[maybe_unused]] Expression name(E x, E z) { return Expression::call(Row::name, x, z); }
-#define TW_TERNARY(name, y, dx, dz, da, kind, domain) \
-  [[maybe_unused]] Expression name(E x, E z, E a) { return Expression::call(Row::name, x, z, a); }
-#include "thalweg/ops/elementwise.def"
-#include "thalweg/ops/undef_rows.h"
-
-Expression operator-(E x) { return neg(x); }
-Expression operator+(E x, E z) { return add(x, z); }
-Expression operator-(E x, E z) { return subtract(x, z); }
-Expression operator*(E x, E z) { return multiply(x, z); }
-Expression operator/(E x, E z) { return divide(x, z); }
-Expression operator==(E x, E z) { return equal(x, z); }
-Expression operator<(E x, E z) { return less(x, z); }
-Expression operator<=(E x, E z) { return less_equal(x, z); }
-Expression operator>(E x, E z) { return greater(x, z); }
-Expression operator>=(E x, E z) { return greater_equal(x, z); }
-Expression operator&(E x, E z) { return logical_and(x, z); }
+using namespace rows;
 
 // Writes the derivative of a row by one of its inputs.
 Expression derivative(Row row, int input) {

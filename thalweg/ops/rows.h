@@ -2,6 +2,7 @@
 
 // The rows of elementwise.def as values: an instruction set for elementwise programs.
 #include <cstdint>
+#include <string_view>
 
 namespace thalweg {
 
@@ -30,5 +31,6 @@ struct RowInfo {
 };
 
 const RowInfo& row_info(Row row);
+const RowInfo* find_row(std::string_view name);  // null: none of that name
 
 }  // namespace thalweg

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t chunk = 256;            // elements; 128 to 256 measured best
 constexpr std::int64_t task_size = 32 * 1024;  // elements; below one task nothing goes to the pool
-constexpr int max_operands = 40;
+constexpr int max_operands = 48;
 
 template <class T>
 RowKernel<T> kernel_of(Row row) {
@@ -109,7 +109,13 @@ class Execution {
   Execution(const Program& program, Arrays in, Arrays out) : program_(program), out_(out) {
     const int operands = program.first_result() + static_cast<int>(program.instructions.size());
     TW_CHECK_INTERNAL(operands <= max_operands, "program", "{} operands are more than {}", operands, max_operands);
-    for (const auto& array : in) sources_.push_back(Source<T>(array, out[0].shape()));
+    for (const auto& array : in) {
+      Source<T> source(array, out[0].shape());
+      // An output may take the memory of an input: that is read into a buffer before anything is written.
+      if (program.instructions.size() + out.size() > 2)
+        for (const auto& target : out) source.direct &= target.data != array.data;
+      sources_.push_back(source);
+    }
     for (const auto& instruction : program.instructions) {
       kernels_.push_back(kernel_of<T>(instruction.row));
       TW_CHECK_INTERNAL(kernels_.back() != nullptr, row_info(instruction.row).name, "no kernel for {}", dtype_of<T>());

@@ -5,6 +5,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -16,6 +17,8 @@ template <bool largest>
 struct ArgReduce {
   std::int64_t axis;
 };
+TW_FIELDS(ArgReduce<true>, axis)
+TW_FIELDS(ArgReduce<false>, axis)
 
 template <bool largest>
 constexpr const char* name = largest ? "argmax" : "argmin";
@@ -71,6 +74,14 @@ void run(const ArgReduce<largest>& op, Arrays in, Arrays out) {
 template <bool largest>
 bool differentiable(const ArgReduce<largest>&) {
   return false;
+}
+
+template <bool largest>
+BatchStates batch_rule(const ArgReduce<largest>& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  const int axis = resolve_axis(name<largest>, op.axis, in[0].rank()), rank = in[0].rank();
+  Ints names = first_axes(rank);
+  names[axis] = mixed;
+  return named_axes_rule(in, states, examples, {names}, {reduced_names(rank, {axis}, false)});
 }
 
 }  // namespace

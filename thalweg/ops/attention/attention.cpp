@@ -1,10 +1,12 @@
 #include "thalweg/ops/attention/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "thalweg/backend/cpu/kernels/attention.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/defined.h"
@@ -27,6 +29,8 @@ struct Scores {
 };
 struct Forward : Scores {};   // q, k, v [, mask] -> o, statistics
 struct Backward : Scores {};  // q, k, v, o, statistics, do [, mask] -> dq, dk, dv
+TW_FIELDS(Forward, causal, scale)
+TW_FIELDS(Backward, causal, scale)
 
 void check_operand(const char* what, const Spec& spec, const Spec& q) {
   TW_CHECK_USER(spec.rank() == 4, "attention", "q, k and v are [batch, heads, time, size]",
@@ -87,6 +91,14 @@ cpu::AttentionMask describe(const Array& mask) {
   const auto stride = [&](int axis) { return sizes[axis] == 1 ? 0 : sizes.product(axis + 1, 4); };
   return {mask.as<const std::uint8_t>(), stride(0), stride(1), stride(2), stride(3)};
 }
+
+// Scores, and sums over them; causal ones are half.
+double score_flops(const Scores& op, Inputs in) {
+  const Shape &q = in[0].shape, &k = in[1].shape;
+  return 2.0 * static_cast<double>(q.size()) * static_cast<double>(k[2]) * (op.causal ? 0.5 : 1.0);
+}
+double flops(const Forward& op, Inputs in) { return 2 * score_flops(op, in); }
+double flops(const Backward& op, Inputs in) { return 5 * score_flops(op, in); }
 
 std::int64_t workspace(const Forward& op, Inputs in) {
   const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
@@ -187,6 +199,25 @@ Scores resolve(const Attention& options, const Tensor& q) {
 Tensors apply_masked(const OpInfo& info, const void* op, Tensors in, const Tensor& mask) {
   if (mask.defined()) in.push_back(mask);
   return apply(info, op, std::span<const Tensor>(in.data(), in.size()));
+}
+
+// Batch entries and heads stand apart.
+BatchStates attention_rule(Inputs in, BatchStates& states, std::int64_t examples, int operands, int outputs) {
+  AxisNames names(static_cast<std::size_t>(operands), {0, 1});
+  if (in.size() > operands) {
+    const Shape scores = concatenate(in[0].shape.prefix(3), Shape{in[1].shape[2]});
+    Ints mask = broadcast_names(in[operands].shape, scores);
+    std::replace_if(
+        mask.begin(), mask.end(), [](std::int64_t name) { return name > 1; }, mixed);
+    names.push_back(mask);
+  }
+  return named_axes_rule(in, states, examples, names, AxisNames(static_cast<std::size_t>(outputs), {0, 1}));
+}
+BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return attention_rule(in, states, examples, 3, 2);
+}
+BatchStates batch_rule(const Backward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return attention_rule(in, states, examples, 6, 3);
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace {
 
 struct Forward : BatchNorm {};   // x, scale, offset -> y, mean, variance, rstd
 struct Backward : BatchNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doffset
+TW_FIELDS(Forward, epsilon)
+TW_FIELDS(Backward, epsilon)
 
 Specs infer(const Forward&, Inputs in) {
   constexpr const char* op = "batch_norm";

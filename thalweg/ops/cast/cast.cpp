@@ -3,6 +3,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 
@@ -12,6 +13,7 @@ namespace {
 struct Cast {
   DType dtype;
 };
+TW_FIELDS(Cast, dtype)
 
 Specs infer(const Cast& op, Inputs in) { return {Spec{op.dtype, in[0].shape}}; }
 
@@ -30,6 +32,10 @@ void run(const Cast&, Arrays in, Arrays out) {
 // Nothing flows through an integer or boolean: the driver drops gradients of such values.
 Gradients gradient(const Cast&, const Kept& kept, const Tensors& dy, Needs) {
   return {cast(dy[0], kept.input_spec(0).dtype)};
+}
+
+BatchStates batch_rule(const Cast&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {});
 }
 
 }  // namespace

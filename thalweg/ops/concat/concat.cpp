@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -14,6 +15,7 @@ namespace {
 struct Concat {
   int axis;
 };
+TW_FIELDS(Concat, axis)
 
 Specs infer(const Concat& op, Inputs in) {
   const Spec& first = in[0];
@@ -62,6 +64,10 @@ Gradients gradient(const Concat& op, const Kept& kept, const Tensors& dy, Needs 
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (needs[i]) gradients[i] = parts[i];
   return gradients;
+}
+
+BatchStates batch_rule(const Concat& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {op.axis});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/defined.h"
@@ -15,6 +16,7 @@ struct Split {
   std::vector<std::int64_t> sizes;
   int axis;
 };
+TW_FIELDS(Split, sizes, axis)
 
 Specs infer(const Split& op, Inputs in) {
   std::int64_t total = 0;
@@ -44,6 +46,10 @@ Gradients gradient(const Split& op, const Kept& kept, const Tensors& dy, Needs) 
     parts.push_back(part.defined() ? part : zeros(kept.output_spec(i).shape, kept.output_spec(i).dtype));
   }
   return {concat(parts, op.axis)};
+}
+
+BatchStates batch_rule(const Split& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {op.axis}, static_cast<int>(op.sizes.size()));
 }
 
 }  // namespace

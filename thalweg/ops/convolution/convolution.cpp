@@ -4,6 +4,7 @@
 
 #include "thalweg/backend/cpu/convolution.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/convolution/gradients.h"
 #include "thalweg/ops/defined.h"
@@ -27,6 +28,9 @@ struct BackwardData : Geometry {
 struct BackwardWeights : Geometry {
   Ints kernel;  // spatial sizes of w
 };              // x, y -> w
+TW_FIELDS(Forward, spatial, options.strides, options.padding, options.dilations, options.groups)
+TW_FIELDS(BackwardData, spatial, options.strides, options.padding, options.dilations, options.groups, input)
+TW_FIELDS(BackwardWeights, spatial, options.strides, options.padding, options.dilations, options.groups, kernel)
 
 constexpr const char* forward_names[] = {"conv1d", "conv2d", "conv3d"};
 constexpr const char* transpose_names[] = {"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"};
@@ -140,6 +144,18 @@ std::size_t workspace_of(const BackwardWeights&, const cpu::Convolution& c) {
   return cpu::convolution_backward_weights_workspace(c);
 }
 
+// Every element of y takes a product for each tap and channel of its group.
+double flops(const Forward& op, Inputs in) {
+  return 2 * static_cast<double>(infer(op, in)[0].size()) * static_cast<double>(in[1].size() / in[1].shape.last());
+}
+double flops(const BackwardData&, Inputs in) {
+  return 2 * static_cast<double>(in[0].size()) * static_cast<double>(in[1].size() / in[1].shape.last());
+}
+double flops(const BackwardWeights& op, Inputs in) {
+  const Spec kernel = infer(op, in)[0];
+  return 2 * static_cast<double>(in[1].size()) * static_cast<double>(kernel.size() / kernel.shape.last());
+}
+
 template <class Op>
 requires std::derived_from<Op, Geometry> std::int64_t workspace(const Op& op, Inputs in) {
   return static_cast<std::int64_t>(workspace_of(op, describe(op, in[0].dtype, in[0].shape, in[1].shape)));
@@ -214,6 +230,16 @@ Tensor transposed(const Geometry& geometry, const Tensor& x, const Tensor& kerne
                 "expected an output_shape of rank {} with batch {} and {} channels for x {} and a kernel {}, got {}",
                 x.rank(), x.shape()[0], channels, x.shape(), kernel.shape(), output_shape);
   return backward_data(geometry, cast(x, dtype), cast(kernel, dtype), output_shape);
+}
+
+BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {}}, {{0}});
+}
+BatchStates batch_rule(const BackwardData&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {}}, {{0}});
+}
+BatchStates batch_rule(const BackwardWeights&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {0}}, {{}});
 }
 
 }  // namespace

@@ -6,12 +6,15 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/core/tracer.h"
+#include "thalweg/ops/fill/fill.h"
 
 namespace thalweg {
 namespace {
 
 Tensor filled(const char* op, const Shape& shape, Number value, DType dtype) {
   require_whole(op, value, dtype);
+  if (tracer() && shape.size() > 64) return fill(shape, value, dtype);
   Tensor tensor = allocate_tensor({dtype, shape}, memory::owner(op));
   cpu::fill_elements(mutable_data(tensor), tensor.size(), scalar(value, dtype).impl().data, size_of(dtype));
   return tensor;

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/cross_entropy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cross_entropy/gradients.h"
@@ -37,6 +38,8 @@ Specs infer(const Dense&, Inputs in) {
   return infer_losses("softmax_cross_entropy", in[1]);
 }
 
+[[maybe_unused]] bool checks_values(const Sparse&) { return true; }
+
 Specs infer(const Sparse&, Inputs in) {
   constexpr const char* op = "sparse_softmax_cross_entropy";
   TW_CHECK_USER(in[0].dtype == i32 || in[0].dtype == i64, op,
@@ -49,6 +52,8 @@ Specs infer(const Sparse&, Inputs in) {
 }
 
 Specs infer(const DenseBackward&, Inputs in) { return {in[1]}; }
+[[maybe_unused]] bool checks_values(const SparseBackward&) { return true; }
+
 Specs infer(const SparseBackward&, Inputs in) { return {in[1]}; }
 
 cpu::IndexView indices(const Array& labels) {
@@ -141,6 +146,19 @@ Gradients gradient(const Dense&, const Kept& kept, const Tensors& dy, Needs need
 }
 Gradients gradient(const Sparse&, const Kept& kept, const Tensors& dy, Needs) {
   return {Gradient(), sparse_softmax_cross_entropy_backward(kept.input(0), kept.input(1), kept.output(1), dy[0])};
+}
+
+BatchStates batch_rule(const Dense&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1, 2);
+}
+BatchStates batch_rule(const Sparse&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1, 2);
+}
+BatchStates batch_rule(const DenseBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1);
+}
+BatchStates batch_rule(const SparseBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[1].rank() - 1);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cumulative/recurrence.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/pad/pad.h"
@@ -27,6 +28,9 @@ struct LinearRecurrence {
   std::int64_t axis;
   bool reverse;
 };
+TW_FIELDS(CumulativeSum, options.axis, options.exclusive, options.reverse)
+TW_FIELDS(CumulativeProduct, options.axis, options.exclusive, options.reverse)
+TW_FIELDS(LinearRecurrence, axis, reverse)
 
 // What a running value is held in: 16-bit floats in f32, integers unsigned, so that they wrap around.
 template <class T>
@@ -170,6 +174,16 @@ Gradients gradient(const LinearRecurrence& op, const Kept& kept, const Tensors& 
   const int axis = resolve_axis("linear_recurrence", op.axis, kept.input_spec(0).rank());
   const Tensor db = linear_recurrence(previous(kept.input(0), axis, !op.reverse), dy[0], axis, !op.reverse);
   return {needs[0] ? Gradient(db * previous(kept.output(0), axis, op.reverse)) : Gradient(), db};
+}
+
+BatchStates batch_rule(const CumulativeSum& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {resolve_axis("cumsum", op.options.axis, in[0].rank())});
+}
+BatchStates batch_rule(const CumulativeProduct& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {resolve_axis("cumprod", op.options.axis, in[0].rank())});
+}
+BatchStates batch_rule(const LinearRecurrence& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {resolve_axis("linear_recurrence", op.axis, in[0].rank())});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
 
@@ -17,6 +18,8 @@ struct DiagPart {};
 struct BandPart {
   std::int64_t lower, upper;
 };
+TW_FIELDS(Diag, rows, columns)
+TW_FIELDS(BandPart, lower, upper)
 
 void check_matrix(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 2, op, "matrices are the last two axes", "expected a tensor of rank 2 or more, got {}",
@@ -107,6 +110,16 @@ void run(const BandPart& op, Arrays in, Arrays out) {
 
 Gradients gradient(const BandPart& op, const Kept&, const Tensors& dy, Needs) {
   return {band_part(dy[0], op.lower, op.upper)};
+}
+
+BatchStates batch_rule(const Diag&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
+}
+BatchStates batch_rule(const DiagPart&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
+}
+BatchStates batch_rule(const BandPart&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/registry.h"
@@ -14,11 +15,17 @@ namespace {
 struct Dropout {
   double rate;
   random::Key key;
+  std::int64_t first = 0;  // the number of the first element among those that the key is for
 };
+TW_FIELDS(Dropout, rate, key.seed, key.ordinal, first)
 
 Specs infer(const Dropout&, Inputs in) { return {in[0]}; }
 
+[[maybe_unused]] bool in_place(const Dropout&) { return true; }
+
 void run(const Dropout& op, Arrays in, Arrays out) {
+  const auto [key, chunk] = random::drawn(op.key, in.size() > 1 ? &in[1] : nullptr, in[0].size());
+  const std::int64_t first = op.first + chunk;
   // An element stays when its word is at least rate * 2^32; rate 1 drops them all.
   const auto threshold = static_cast<std::uint64_t>(std::llround(op.rate * 0x1p32));
   const double scale = op.rate < 1 ? 1 / (1 - op.rate) : 0;
@@ -29,20 +36,35 @@ void run(const Dropout& op, Arrays in, Arrays out) {
       auto* y = out[0].as<T>();
       const auto factor = static_cast<Compute>(scale);
       parallel_ranges(in[0].size(), 16 * 1024, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; i += 4) {
-          const random::Words words = random::words(op.key, static_cast<std::uint64_t>(i / 4));
-          for (std::int64_t k = 0; k < 4 && i + k < end; ++k)
-            y[i + k] = words[static_cast<std::size_t>(k)] >= threshold ? T(static_cast<Compute>(x[i + k]) * factor)
-                                                                       : T(Compute(0));
+        for (std::int64_t i = begin; i < end;) {
+          const auto element = static_cast<std::uint64_t>(first + i);
+          const random::Words words = random::words(key, element / 4);
+          for (std::size_t k = element % 4; k < 4 && i < end; ++k, ++i)
+            y[i] = words[k] >= threshold ? T(static_cast<Compute>(x[i]) * factor) : T(Compute(0));
         }
       });
     }
   });
 }
 
+Keeps keeps(const Dropout&, Needs) { return {.inputs = {1}, .outputs = {}}; }  // the state of a traced one
+
 // Linear, and its own transpose.
-Gradients gradient(const Dropout& op, const Kept&, const Tensors& dy, Needs) {
-  return {apply(dropout_info(), op, {dy[0]})[0]};
+Gradients gradient(const Dropout& op, const Kept& kept, const Tensors& dy, Needs) {
+  Tensors inputs{dy[0]};
+  if (kept.inputs() > 1) inputs.push_back(kept.input(1));
+  Gradients result(static_cast<std::size_t>(kept.inputs()));
+  result[0] = apply(dropout_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
+  return result;
+}
+
+// A chunk must be one stretch of the elements: its mask begins at `first`.
+BatchStates batch_rule(const Dropout&, Inputs in, BatchStates& states, std::int64_t examples) {
+  Ints names;  // an axis with more than one entry before it is mixed
+  for (int i = 0; i < in[0].rank(); ++i) names.push_back(in[0].shape.product(0, i) == 1 ? i : mixed);
+  AxisNames inputs{names};
+  if (in.size() > 1) inputs.push_back({mixed});
+  return named_axes_rule(in, states, examples, inputs, {names});
 }
 
 }  // namespace
@@ -56,7 +78,9 @@ Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options) {
                 "expected a rate of 0 to 1, got {}", rate);
   TW_CHECK_USER(is_float(x.dtype()), "dropout", "cast it first: tw::cast(x, tw::f32)", "expected a float dtype, got {}",
                 x.dtype());
-  return apply(dropout_info(), Dropout{rate, random::next_key(options.seed)}, {x})[0];
+  const Dropout op{rate, random::next_key(options.seed), 0};
+  const Tensors inputs = random::with_state({x});
+  return apply(dropout_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
 }
 
 }  // namespace thalweg

@@ -2,6 +2,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/defined.h"
@@ -19,6 +20,7 @@ namespace {
 struct GatherAxis {
   int axis, batch_dims;
 };
+TW_FIELDS(GatherAxis, axis, batch_dims)
 
 GatherLayout layout_of(const GatherAxis& op, const Shape& x, const Shape& indices) {
   return {.batches = x.product(0, op.batch_dims),
@@ -27,6 +29,8 @@ GatherLayout layout_of(const GatherAxis& op, const Shape& x, const Shape& indice
           .count = indices.product(op.batch_dims, indices.rank()),
           .row = x.product(op.axis + 1, x.rank())};
 }
+
+[[maybe_unused]] bool checks_values(const GatherAxis&) { return true; }
 
 Specs infer(const GatherAxis& op, Inputs in) {
   const Shape &x = in[0].shape, &indices = in[1].shape;
@@ -77,6 +81,9 @@ struct Lookup {
   bool negative_is_zero;
   const char* name() const { return negative_is_zero ? "gather_or_zero" : "embedding_lookup"; }
 };
+TW_FIELDS(Lookup, negative_is_zero)
+
+[[maybe_unused]] bool checks_values(const Lookup&) { return true; }
 
 Specs infer(const Lookup& op, Inputs in) {
   require_index_dtype(op.name(), "ids", in[1].dtype);
@@ -97,6 +104,20 @@ Gradients gradient(const Lookup& op, const Kept& kept, const Tensors& dy, Needs)
   const Shape& table = kept.input_spec(0).shape;
   if (op.negative_is_zero) return {unsorted_segment_sum(dy[0], kept.input(1), table[0]), Gradient()};
   return {row_sparse(dy[0], kept.input(1), table), Gradient()};
+}
+
+BatchStates gather_rule(const GatherAxis& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  const int added = in[1].rank() - op.batch_dims;  // axes that take the place of `axis`
+  Ints x, indices;
+  for (int i = 0; i < in[0].rank(); ++i) x.push_back(i < op.axis ? i : i == op.axis ? mixed : i - 1 + added);
+  for (int i = 0; i < in[1].rank(); ++i) indices.push_back(i < op.batch_dims ? i : op.axis + i - op.batch_dims);
+  return named_axes_rule(in, states, examples, {x, indices}, {first_axes(in[0].rank() - 1 + added)});
+}
+BatchStates batch_rule(const GatherAxis& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return gather_rule(op, in, states, examples);
+}
+BatchStates batch_rule(const Lookup&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return gather_rule({.axis = 0, .batch_dims = 0}, in, states, examples);
 }
 
 }  // namespace

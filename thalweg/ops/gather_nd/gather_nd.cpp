@@ -1,6 +1,7 @@
 #include "thalweg/ops/gather_nd/gather_nd.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
@@ -15,6 +16,8 @@ namespace thalweg {
 namespace {
 
 struct GatherVectors {};
+
+[[maybe_unused]] bool checks_values(const GatherVectors&) { return true; }
 
 Specs infer(const GatherVectors&, Inputs in) {
   const int depth = require_index_vectors("gather_nd", in[1], in[0].shape);
@@ -51,6 +54,13 @@ Tensor with_batch_numbers(const Tensor& indices, std::int64_t batches) {
                      count = vector_count(indices.shape()) / std::max<std::int64_t>(batches, 1);
   const Tensor numbers = broadcast_to(reshape(arange(batches), {batches, 1, 1}), {batches, count, 1});
   return concat({numbers, reshape(cast(indices, i64), {batches, count, depth})}, 2);
+}
+
+BatchStates batch_rule(const GatherVectors&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const int depth = static_cast<int>(in[1].shape.last()), front = in[1].rank() - 1;
+  Ints x(depth, mixed);
+  for (int i = depth; i < in[0].rank(); ++i) x.push_back(front + i - depth);
+  return named_axes_rule(in, states, examples, {x, first_axes(front)}, {first_axes(front + in[0].rank() - depth)});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/rows.h"
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/gather/indices.h"
@@ -66,6 +67,9 @@ void copy_all(const Array& from, const Array& to) {
 struct ScatterNd {
   Shape shape;
 };
+TW_FIELDS(ScatterNd, shape)
+
+[[maybe_unused]] bool checks_values(const ScatterNd&) { return true; }
 
 Specs infer(const ScatterNd& op, Inputs in) {
   require_sum("scatter_nd", in[1].dtype);
@@ -90,6 +94,8 @@ Gradients gradient(const ScatterNd&, const Kept& kept, const Tensors& dy, Needs)
 
 struct ScatterAdd {};
 
+[[maybe_unused]] bool checks_values(const ScatterAdd&) { return true; }
+
 Specs infer(const ScatterAdd&, Inputs in) {
   require_sum("tensor_scatter_nd_add", in[0].dtype);
   require_same_dtype("tensor_scatter_nd_add", in[0], in[2]);
@@ -112,6 +118,8 @@ Gradients gradient(const ScatterAdd&, const Kept& kept, const Tensors& dy, Needs
 }
 
 struct ScatterUpdate {};
+
+[[maybe_unused]] bool checks_values(const ScatterUpdate&) { return true; }
 
 Specs infer(const ScatterUpdate&, Inputs in) {
   require_same_dtype("tensor_scatter_nd_update", in[0], in[2]);
@@ -153,6 +161,43 @@ Gradients gradient(const ScatterUpdate&, const Kept& kept, const Tensors& dy, Ne
     gradients[2] = where(reshape(stayed, sizes), gather_nd(dy[0], indices), 0);
   }
   return gradients;
+}
+
+// indices [k…, d], updates [k…, r…] and what they go into, [n_1 … n_d, r…].
+struct ScatterNames {
+  Ints indices, updates, table;
+  ScatterNames(const Shape& index_shape, int update_rank)
+      : indices(first_axes(index_shape.rank() - 1)),
+        updates(first_axes(update_rank)),
+        table(static_cast<int>(index_shape.last()), mixed) {
+    for (int i = indices.size(); i < update_rank; ++i) table.push_back(i);
+  }
+  // For an op that does more than add: axes k are mixed.
+  void only_rest() {
+    for (int i = 0; i < indices.size(); ++i) updates[i] = mixed;
+    indices = {};
+  }
+};
+
+BatchStates batch_rule(const ScatterNd&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const ScatterNames names(in[0].shape, in[1].rank());
+  return named_axes_rule(in, states, examples, {names.indices, names.updates}, {names.table});
+}
+
+ScatterNd with_batch(const ScatterNd& op, const BatchState& out, std::int64_t examples) {
+  return {resized_batch(op.shape, out, examples)};
+}
+
+BatchStates scatter_into_rule(Inputs in, BatchStates& states, std::int64_t examples) {
+  ScatterNames names(in[1].shape, in[2].rank());
+  names.only_rest();
+  return named_axes_rule(in, states, examples, {names.table, names.indices, names.updates}, {names.table});
+}
+BatchStates batch_rule(const ScatterAdd&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return scatter_into_rule(in, states, examples);
+}
+BatchStates batch_rule(const ScatterUpdate&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return scatter_into_rule(in, states, examples);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/group_norm.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/group_norm/gradients.h"
@@ -15,6 +16,8 @@ namespace {
 
 struct Forward : GroupNorm {};   // x, scale, offset -> y, mean, rstd
 struct Backward : GroupNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doffset
+TW_FIELDS(Forward, groups, epsilon)
+TW_FIELDS(Backward, groups, epsilon)
 
 Specs infer(const Forward& op, Inputs in) {
   const Spec group{in[0].dtype, Shape{in[0].shape[0], op.groups}};
@@ -121,6 +124,13 @@ void check(const Spec& x, const Shape& scale, const Shape& offset, const GroupNo
   TW_CHECK_USER(scale == Shape{x.shape.last()} && offset == scale, op,
                 "scale and offset have an entry for every channel",
                 "expected scale and offset [{}] for x {}, got {} and {}", x.shape.last(), x.shape, scale, offset);
+}
+
+BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {}, {}}, {{0}, {0}, {0}});
+}
+BatchStates batch_rule(const Backward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {{0}, {}, {0}, {0}, {0}}, {{0}, {}, {}});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/row_norms.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/layer_norm/gradients.h"
@@ -18,6 +19,10 @@ struct Layer : LayerNorm {};          // x, scale, offset -> y, mean, rstd
 struct LayerBackward : LayerNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doffset
 struct Rms : RmsNorm {};              // x, scale -> y, rstd
 struct RmsBackward : RmsNorm {};      // x, scale, rstd, dy -> dx, dscale
+TW_FIELDS(Layer, epsilon)
+TW_FIELDS(LayerBackward, epsilon)
+TW_FIELDS(Rms, epsilon)
+TW_FIELDS(RmsBackward, epsilon)
 
 Spec row_spec(const Spec& x) { return {x.dtype, x.shape.without(x.rank() - 1)}; }
 
@@ -164,6 +169,23 @@ Tensor flat_rows(const Tensor& x, const Tensor& scale) {
 }
 
 Tensor flat(const Tensor& x, DType dtype) { return cast(x.rank() == 1 ? x : reshape(x, {x.size()}), dtype); }
+
+BatchStates batch_rule(const Layer&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Ints rows = first_axes(in[0].rank() - 1);
+  return named_axes_rule(in, states, examples, {rows, {}, {}}, {rows, rows, rows});
+}
+BatchStates batch_rule(const LayerBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Ints rows = first_axes(in[0].rank() - 1);
+  return named_axes_rule(in, states, examples, {rows, {}, rows, rows, rows}, {rows, {}, {}});
+}
+BatchStates batch_rule(const Rms&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Ints rows = first_axes(in[0].rank() - 1);
+  return named_axes_rule(in, states, examples, {rows, {}}, {rows, rows});
+}
+BatchStates batch_rule(const RmsBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Ints rows = first_axes(in[0].rank() - 1);
+  return named_axes_rule(in, states, examples, {rows, {}, rows, rows}, {rows, {}});
+}
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/diagonal/diagonal.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/linalg/triangular.h"
@@ -23,6 +24,7 @@ struct MatrixInverse {};
 struct TriangularSolve {
   bool transposed;
 };
+TW_FIELDS(TriangularSolve, transposed)
 
 Specs infer_square(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 2 && x.shape.last() == x.shape[x.rank() - 2], op, "matrices are the last two axes",
@@ -51,6 +53,8 @@ T dot(const T* a, const T* b, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
   return sum;
 }
+
+[[maybe_unused]] bool checks_values(const Cholesky&) { return true; }
 
 Specs infer(const Cholesky&, Inputs in) { return infer_square("cholesky", in[0]); }
 
@@ -85,6 +89,8 @@ Gradients gradient(const Cholesky&, const Kept& kept, const Tensors& dy, Needs) 
   const Tensor dx = triangular_solve(l, swap_last(half), true);  // (l^-T p l^-1)^T
   return {0.5 * (dx + swap_last(dx))};
 }
+
+[[maybe_unused]] bool checks_values(const MatrixInverse&) { return true; }
 
 Specs infer(const MatrixInverse&, Inputs in) { return infer_square("matrix_inverse", in[0]); }
 
@@ -128,6 +134,8 @@ Gradients gradient(const MatrixInverse&, const Kept& kept, const Tensors& dy, Ne
   return {-matmul(matmul(y, dy[0], {.transpose_a = true}), y, {.transpose_b = true})};
 }
 
+[[maybe_unused]] bool checks_values(const TriangularSolve&) { return true; }
+
 Specs infer(const TriangularSolve&, Inputs in) {
   infer_square("triangular_solve", in[0]);
   TW_CHECK_INTERNAL(in[1].rank() == in[0].rank() && in[1].dtype == in[0].dtype &&
@@ -167,6 +175,16 @@ Gradients gradient(const TriangularSolve& op, const Kept& kept, const Tensors& d
   const Tensor x = kept.output(0);
   const Tensor dl = op.transposed ? matmul(x, db, {.transpose_b = true}) : matmul(db, x, {.transpose_b = true});
   return {-band_part(dl, -1, 0), db};
+}
+
+BatchStates batch_rule(const Cholesky&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
+}
+BatchStates batch_rule(const MatrixInverse&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
+}
+BatchStates batch_rule(const TriangularSolve&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 2);
 }
 
 }  // namespace

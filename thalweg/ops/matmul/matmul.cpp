@@ -5,6 +5,7 @@
 
 #include "thalweg/backend/cpu/gemm.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
@@ -15,6 +16,7 @@ namespace thalweg {
 namespace {
 
 struct MatmulOp : Matmul {};
+TW_FIELDS(MatmulOp, transpose_a, transpose_b)
 
 Shape batch_of(const Shape& shape) { return shape.prefix(shape.rank() - 2); }
 
@@ -110,6 +112,11 @@ Calls plan(const MatmulOp& op, Inputs in) {
   return plan(op, in[0].shape, in[1].shape, broadcast_batch(in[0], in[1]), in[0].dtype);
 }
 
+double flops(const MatmulOp& op, Inputs in) {
+  const double rows = static_cast<double>(rows_of(in[0].shape, op.transpose_a) * columns_of(in[1].shape, op.transpose_b));
+  return 2 * rows * static_cast<double>(columns_of(in[0].shape, op.transpose_a) * broadcast_batch(in[0], in[1]).size());
+}
+
 std::int64_t workspace(const MatmulOp& op, Inputs in) {
   return static_cast<std::int64_t>(cpu::gemm_workspace(plan(op, in).gemm));
 }
@@ -183,6 +190,20 @@ Gradients gradient(const MatmulOp& op, const Kept& kept, const Tensors& dy, Need
                                   : operand_gradient(kept.input_spec(1).shape, {a, !op.transpose_a}, {dy[0], false});
   }
   return gradients;
+}
+
+BatchStates batch_rule(const MatmulOp& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Shape batch = broadcast_batch(in[0], in[1]);
+  const int m = batch.rank(), n = m + 1, k = m + 2;
+  const auto names = [&](const Shape& shape, int first, int second, bool transposed) {
+    Ints result = broadcast_names(batch_of(shape), batch);
+    result.push_back(transposed ? second : first);
+    result.push_back(transposed ? first : second);
+    return result;
+  };
+  return named_axes_rule(in, states, examples,
+                         {names(in[0].shape, m, k, op.transpose_a), names(in[1].shape, k, n, op.transpose_b)},
+                         {first_axes(n + 1)});
 }
 
 }  // namespace

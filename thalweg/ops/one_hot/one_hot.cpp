@@ -6,6 +6,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/gather/indices.h"
 #include "thalweg/ops/registry.h"
@@ -19,6 +20,7 @@ struct OneHotAxis {
   int axis;
   DType dtype;
 };
+TW_FIELDS(OneHotAxis, depth, on, off, axis, dtype)
 
 Specs infer(const OneHotAxis& op, Inputs in) {
   require_index_dtype("one_hot", "indices", in[0].dtype);
@@ -50,6 +52,14 @@ void run(const OneHotAxis& op, Arrays in, Arrays out) {
 }
 
 [[maybe_unused]] bool differentiable(const OneHotAxis&) { return false; }
+
+BatchStates batch_rule(const OneHotAxis& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  Ints names = first_axes(in[0].rank() + 1), indices;
+  names[op.axis] = mixed;
+  for (int i = 0; i < names.size(); ++i)
+    if (i != op.axis) indices.push_back(i);
+  return named_axes_rule(in, states, examples, {indices}, {names});
+}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
@@ -11,18 +12,16 @@ namespace thalweg {
 namespace {
 
 struct ConstantPad {
-  Paddings paddings;
+  Ints before, after;
   Number value;
 };
+TW_FIELDS(ConstantPad, before, after, value)
 
 Specs infer(const ConstantPad& op, Inputs in) {
   const Shape& shape = in[0].shape;
   require_whole("pad", op.value, in[0].dtype);
   Ints sizes;
-  for (int i = 0; i < shape.rank(); ++i) {
-    const auto [before, after] = op.paddings[static_cast<std::size_t>(i)];
-    sizes.push_back(shape[i] + before + after);
-  }
+  for (int i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i] + op.before[i] + op.after[i]);
   return {Spec{in[0].dtype, Shape(sizes)}};
 }
 
@@ -35,22 +34,19 @@ void run(const ConstantPad& op, Arrays in, Arrays out) {
   auto* to = out[0].as<std::byte>();
   Ints sizes = outer;
   for (int i = 0; i < outer.rank(); ++i) {
-    const auto [before, after] = op.paddings[static_cast<std::size_t>(i)];
     const std::int64_t step = strides[i] * bytes;
-    sizes[i] = before;
+    sizes[i] = op.before[i];
     cpu::strided_copy(value.impl().data, still, to, strides, sizes, bytes);
-    sizes[i] = after;
-    cpu::strided_copy(value.impl().data, still, to + (before + inner[i]) * step, strides, sizes, bytes);
+    sizes[i] = op.after[i];
+    cpu::strided_copy(value.impl().data, still, to + (op.before[i] + inner[i]) * step, strides, sizes, bytes);
     sizes[i] = inner[i];
-    to += before * step;
+    to += op.before[i] * step;
   }
   cpu::strided_copy(in[0].data, cpu::row_major_strides(inner), to, strides, inner, bytes);
 }
 
 Gradients gradient(const ConstantPad& op, const Kept& kept, const Tensors& dy, Needs) {
-  Ints begin;
-  for (const auto& [before, after] : op.paddings) begin.push_back(before);
-  return {slice(dy[0], begin, kept.input_spec(0).shape)};
+  return {slice(dy[0], op.before, kept.input_spec(0).shape)};
 }
 
 constexpr std::int64_t most_places = std::int64_t{1} << 59;  // as of a shape; sums of three cannot overflow
@@ -86,6 +82,13 @@ Tensor mirrored(const Tensor& x, int axis, std::int64_t before, std::int64_t aft
   return concat(parts, axis);
 }
 
+BatchStates batch_rule(const ConstantPad& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  Ints padded;
+  for (int i = 0; i < in[0].rank(); ++i)
+    if (op.before[i] + op.after[i] > 0) padded.push_back(i);
+  return same_axes_rule(in, states, examples, padded);
+}
+
 }  // namespace
 
 TW_DEFINE_OP(pad, ConstantPad)
@@ -93,7 +96,11 @@ TW_DEFINE_OP(pad, ConstantPad)
 Tensor pad(const Tensor& x, const Paddings& paddings, const Pad& options) {
   check_defined("pad", x);
   check_paddings(x, paddings, options.mode);
-  if (options.mode == PadMode::constant) return apply(pad_info(), ConstantPad{paddings, options.value}, {x})[0];
+  if (options.mode == PadMode::constant) {
+    ConstantPad op{.before = {}, .after = {}, .value = options.value};
+    for (const auto& [before, after] : paddings) op.before.push_back(before), op.after.push_back(after);
+    return apply(pad_info(), op, {x})[0];
+  }
   Tensor y = x;
   for (int i = 0; i < x.rank(); ++i) {
     const auto [before, after] = paddings[static_cast<std::size_t>(i)];

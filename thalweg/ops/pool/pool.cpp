@@ -1,6 +1,7 @@
 #include "thalweg/ops/pool/pool.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/pool/gradients.h"
 #include "thalweg/ops/pool/kernels.h"
 #include "thalweg/ops/registry.h"
@@ -15,6 +16,11 @@ struct AvgPool : Pool {};          // x -> y
 struct AvgPoolBackward : Pool {    // dy -> dx
   Ints input;                      // spatial sizes of dx
 };
+TW_FIELDS(MaxPool, size, strides, padding)
+TW_FIELDS(MaxPoolBackward, size, strides, padding)
+TW_FIELDS(MaxPoolSelect, size, strides, padding)
+TW_FIELDS(AvgPool, size, strides, padding)
+TW_FIELDS(AvgPoolBackward, size, strides, padding, input)
 
 Ints spatial_sizes(const Shape& shape) {
   return Ints(std::span(shape.begin() + 1, static_cast<std::size_t>(shape.rank() - 2)));
@@ -116,6 +122,12 @@ Gradients gradient(const AvgPool& op, const Kept& kept, const Tensors& dy, Needs
   return {avg_pool_backward(dy[0], spatial_sizes(kept.input_spec(0).shape), op)};
 }
 Gradients gradient(const AvgPoolBackward& op, const Kept&, const Tensors& dy, Needs) { return {avg_pool(dy[0], op)}; }
+
+template <class Op>
+requires std::derived_from<Op, Pool> BatchStates batch_rule(const Op&, Inputs in, BatchStates& states,
+                                                            std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, 1);
+}
 
 }  // namespace
 

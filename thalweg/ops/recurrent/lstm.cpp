@@ -1,6 +1,7 @@
 // The product of x with its kernel is a plain matmul over all steps; the record is what remains: the recurrence, with
 // time first. Its gradient reads the gates, which are therefore results, and derivatives flow through them as well.
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/defined.h"
@@ -27,6 +28,13 @@ Specs infer(const Forward&, Inputs in) {
 Specs infer(const Backward&, Inputs in) { return {in[5], in[0], in[1], in[2]}; }
 
 LstmShape describe(const Shape& sequence, DType dtype) { return {dtype, sequence[0], sequence[1], sequence[2]}; }
+
+double flops(const Forward&, Inputs in) {
+  return 2 * static_cast<double>(in[0].size()) * static_cast<double>(in[1].shape.last());
+}
+double flops(const Backward&, Inputs in) {
+  return 4 * static_cast<double>(in[5].size()) * static_cast<double>(in[0].shape.last());
+}
 
 std::int64_t workspace(const Forward& op, Inputs in) {
   return static_cast<std::int64_t>(lstm_forward_workspace(describe(infer(op, in)[0].shape, in[0].dtype)));
@@ -127,6 +135,19 @@ void check_lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor&
                 c.shape());
   TW_CHECK_USER(bias.shape() == Shape{4 * h.shape()[1]}, "lstm", "the bias is [4 units]",
                 "expected a bias [{}], got {}", 4 * h.shape()[1], bias.shape());
+}
+
+// Sequences are [time, batch, …], states [batch, …].
+BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Ints sequence{mixed, 0}, state{0};
+  return named_axes_rule(in, states, examples, {sequence, state, state, {}}, {sequence, sequence, sequence});
+}
+
+BatchStates batch_rule(const Backward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Ints sequence{mixed, 0}, state{0};
+  AxisNames inputs{state, state, {}};
+  for (int i = 3; i < in.size(); ++i) inputs.push_back(sequence);
+  return named_axes_rule(in, states, examples, inputs, {sequence, state, state, {}});
 }
 
 }  // namespace

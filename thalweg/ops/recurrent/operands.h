@@ -15,6 +15,7 @@ struct RecurrentOperands {
 void check_recurrent(const RecurrentOperands& operands);
 
 // x kernel + bias for all steps at once, in the order in which they are processed: [time, batch, gates * units].
+// Time comes first only after the product, so that the steps of an example lie together in the kernel's gradient.
 Tensor input_products(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool go_backwards);
 
 // Entry t of the leading axis, without that axis.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/cumulative/cumulative.h"
 #include "thalweg/ops/elementwise.h"
@@ -129,9 +130,25 @@ Gradients gradient(const ReduceOp<kind>& op, const Kept& kept, const Tensors& dy
   return {product_gradient(kept.input(0), axes, upstream)};
 }
 
+// A mean of whole numbers is cut off, so that parts of it do not add up.
+template <Kind kind>
+BatchStates batch_rule(const ReduceOp<kind>& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  const Ints axes = op.axes.resolve(name_of(kind), in[0].rank());
+  constexpr bool adds = kind == Kind::sum || kind == Kind::mean;
+  Ints names = first_axes(in[0].rank());
+  for (std::int64_t axis : axes)
+    if (!adds || (kind == Kind::mean && !is_float(in[0].dtype))) names[static_cast<int>(axis)] = mixed;
+  BatchStates out = named_axes_rule(in, states, examples, {names}, {reduced_names(in[0].rank(), axes, op.keepdims)});
+  if (kind == Kind::mean && out[0].kind == BatchState::Kind::sum) out[0].kind = BatchState::Kind::mean;
+  return out;
+}
+
 }  // namespace
 
 #define TW_REDUCE(kind)                                            \
+  namespace {                                                      \
+  TW_FIELDS(ReduceOp<Kind::kind>, axes, keepdims)                  \
+  }                                                                \
   TW_DEFINE_OP(reduce_##kind, ReduceOp<Kind::kind>)                \
   Tensor reduce_##kind(const Tensor& x, const Reduce& options) {   \
     const ReduceOp<Kind::kind> op{options.axes, options.keepdims}; \

@@ -1,6 +1,7 @@
 #include "thalweg/ops/reshape/reshape.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 
@@ -10,6 +11,7 @@ namespace {
 struct Reshape {
   Shape shape;
 };
+TW_FIELDS(Reshape, shape)
 
 Shape resolve_shape(const Shape& from, const Ints& sizes) {
   Ints resolved = sizes;
@@ -44,6 +46,20 @@ Gradients gradient(const Reshape&, const Kept& kept, const Tensors& dy, Needs) {
 }
 
 Tensor reshape_to(const Tensor& x, const Shape& shape) { return apply(reshape_info(), Reshape{shape}, {x})[0]; }
+
+// Examples stay together where as many elements come before their axis: [a, n * r, b] -> [a, n * r', b'].
+BatchStates batch_rule(const Reshape& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  const auto [kind, axis, rows] = states[0];
+  const std::int64_t before = in[0].shape.product(0, axis);
+  for (int i = 0; i < op.shape.rank(); ++i)
+    if (examples > 0 && op.shape.product(0, i) == before && op.shape[i] > 0 && op.shape[i] % examples == 0)
+      return {BatchState::of_rows(i, op.shape[i] / examples)};
+  return {BatchState{.kind = BatchState::Kind::blocked}};
+}
+
+Reshape with_batch(const Reshape& op, const BatchState& out, std::int64_t examples) {
+  return {resized_batch(op.shape, out, examples)};
+}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/resize/gradients.h"
@@ -22,6 +23,8 @@ struct Geometry {
 };
 struct Forward : Geometry {};   // x -> y
 struct Backward : Geometry {};  // dy -> dx
+TW_FIELDS(Forward, method, size, options.align_corners, options.half_pixel_centers)
+TW_FIELDS(Backward, method, size, options.align_corners, options.half_pixel_centers)
 
 const char* name_of(ResizeMethod method) {
   return method == ResizeMethod::bilinear ? "resize_bilinear" : "resize_nearest";
@@ -200,6 +203,12 @@ void check_blocks(const char* op, const Tensor& x, std::int64_t block) {
   TW_CHECK_USER(x.rank() == 4, op, "images are [batch, height, width, channels]", "expected x of rank 4, got {}",
                 x.shape());
   TW_CHECK_USER(block >= 1, op, "a block is block x block pixels", "expected a block of at least 1, got {}", block);
+}
+
+template <class Op>
+requires std::derived_from<Op, Geometry> BatchStates batch_rule(const Op&, Inputs in, BatchStates& states,
+                                                                std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, 1);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -12,6 +13,7 @@ struct Roll {
   std::int64_t shift;  // 0 or more, below the axis' size
   int axis;
 };
+TW_FIELDS(Roll, shift, axis)
 
 Specs infer(const Roll&, Inputs in) { return {in[0]}; }
 
@@ -32,6 +34,10 @@ void run(const Roll& op, Arrays in, Arrays out) {
 }
 
 Gradients gradient(const Roll& op, const Kept&, const Tensors& dy, Needs) { return {roll(dy[0], -op.shift, op.axis)}; }
+
+BatchStates batch_rule(const Roll& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, op.shift == 0 ? Ints() : Ints{op.axis});
+}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "thalweg/backend/cpu/kernels/rows.h"
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -21,6 +22,8 @@ struct Segments {
 };
 struct SegmentSum : Segments {};
 struct SegmentMax : Segments {};
+TW_FIELDS(SegmentSum, count)
+TW_FIELDS(SegmentMax, count)
 
 Specs infer_segments(const char* op, const Segments& segments, Inputs in) {
   const Shape &x = in[0].shape, &ids = in[1].shape;
@@ -56,6 +59,8 @@ void run_segments(const char* op, const Segments& segments, Arrays in, const Arr
          scratch.subspan(static_cast<std::size_t>(in[1].size() * 8)));
 }
 
+[[maybe_unused]] bool checks_values(const SegmentSum&) { return true; }
+
 Specs infer(const SegmentSum& op, Inputs in) { return infer_segments("unsorted_segment_sum", op, in); }
 
 std::int64_t workspace(const SegmentSum&, Inputs in) { return segments_workspace(in); }
@@ -81,6 +86,8 @@ Tensor lowest(DType dtype) {
     default: return scalar(0, dtype);
   }
 }
+
+[[maybe_unused]] bool checks_values(const SegmentMax&) { return true; }
 
 Specs infer(const SegmentMax& op, Inputs in) { return infer_segments("unsorted_segment_max", op, in); }
 
@@ -117,6 +124,21 @@ std::int64_t count_segments(const char* op, const Tensor& x, const Tensor& ids) 
     }
   });
   return ids.size() == 0 ? 0 : last + 1;
+}
+
+// Rows of one id add up; their largest does not.
+BatchStates segments_rule(Inputs in, BatchStates& states, std::int64_t examples, bool adds) {
+  const int front = in[1].rank(), rank = in[0].rank();
+  Ints x = first_axes(rank), out{mixed};
+  for (int i = 0; i < front && !adds; ++i) x[i] = mixed;
+  for (int i = front; i < rank; ++i) out.push_back(i);
+  return named_axes_rule(in, states, examples, {x, first_axes(adds ? front : 0)}, {out});
+}
+BatchStates batch_rule(const SegmentSum&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return segments_rule(in, states, examples, true);
+}
+BatchStates batch_rule(const SegmentMax&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return segments_rule(in, states, examples, false);
 }
 
 }  // namespace

@@ -117,6 +117,19 @@ TW_SAMPLES {
                                  return p[0] % 2 == 1 && p[1] % 2 == 1 ? Ints{p[0] / 2, (3 - p[1]) / 2} : Ints{-1, -1};
                                }),
                .exact = true},
+              {.op = "strided_slice_gradient",
+               .label = "whole along the first axis",
+               .inputs = {{{3, 2}}},
+               .call =
+                   [](In in) {
+                     return std::vector{
+                         strided_slice_gradient(in[0], {3, 4}, {.begin = {0, 0}, .end = {3, 4}, .strides = {1, 2}})};
+                   },
+               .oracle = moved({3, 4},
+                               [](const Ints& p) {
+                                 return p[1] % 2 == 0 ? Ints{p[0], p[1] / 2} : Ints{-1, -1};
+                               }),
+               .exact = true},
           },
       .mistakes =
           {

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/registry.h"
@@ -12,6 +13,7 @@ namespace {
 struct Slice {
   Ints begin, size;
 };
+TW_FIELDS(Slice, begin, size)
 
 Specs infer(const Slice& op, Inputs in) {
   const Shape& shape = in[0].shape;
@@ -54,6 +56,17 @@ Gradients gradient(const Slice& op, const Kept& kept, const Tensors& dy, Needs) 
   Paddings paddings;
   for (int i = 0; i < shape.rank(); ++i) paddings.push_back({op.begin[i], shape[i] - op.begin[i] - op.size[i]});
   return {pad(dy[0], paddings)};
+}
+
+BatchStates batch_rule(const Slice& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  Ints cut;
+  for (int i = 0; i < in[0].rank(); ++i)
+    if (op.size[i] != in[0].shape[i]) cut.push_back(i);
+  return same_axes_rule(in, states, examples, cut);
+}
+
+Slice with_batch(const Slice& op, const BatchState& out, std::int64_t examples) {
+  return {op.begin, resized_batch(Shape(op.size), out, examples)};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -33,6 +34,8 @@ View view(const Places& places) {
 
 struct Take : Places {};
 struct Put : Places {};  // the gradient of Take
+TW_FIELDS(Take, shape, begin, strides, sizes)
+TW_FIELDS(Put, shape, begin, strides, sizes)
 
 Specs infer(const Take& op, Inputs in) { return {Spec{in[0].dtype, Shape(op.sizes)}}; }
 
@@ -64,6 +67,23 @@ void run(const Put& op, Arrays in, Arrays out) {
 
 Gradients gradient(const Put& op, const Kept&, const Tensors& dy, Needs) {
   return {apply(strided_slice_info(), Take{op}, {dy[0]})[0]};
+}
+
+template <class Op>
+requires std::derived_from<Op, Places> BatchStates batch_rule(const Op& op, Inputs in, BatchStates& states,
+                                                              std::int64_t examples) {
+  Ints cut;
+  for (int i = 0; i < op.shape.rank(); ++i)
+    if (op.sizes[i] != op.shape[i] || op.strides[i] != 1) cut.push_back(i);
+  return same_axes_rule(in, states, examples, cut);
+}
+
+template <class Op>
+requires std::derived_from<Op, Places> Op with_batch(const Op& op, const BatchState& out, std::int64_t examples) {
+  Op result = op;
+  result.shape = resized_batch(op.shape, out, examples);
+  result.sizes = resized_batch(Shape(op.sizes), out, examples);
+  return result;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/softmax.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -92,6 +93,19 @@ Tensor along(const char* op, const Tensor& x, std::int64_t axis, F f) {
   Ints swap;
   for (int i = 0; i <= last; ++i) swap.push_back(i == place ? last : i == last ? place : i);
   return cast(transpose(f(transpose(widen(x), swap)), swap), x.dtype());
+}
+
+BatchStates batch_rule(const Softmax&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
+}
+BatchStates batch_rule(const LogSoftmax&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
+}
+BatchStates batch_rule(const SoftmaxBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
+}
+BatchStates batch_rule(const LogSoftmaxBackward&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
 }
 
 }  // namespace

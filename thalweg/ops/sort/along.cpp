@@ -5,6 +5,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -15,6 +16,7 @@ struct TakeAlong {};
 struct PutAlong {
   std::int64_t n;
 };
+TW_FIELDS(PutAlong, n)
 
 void check_indices(const char* op, const Spec& x, const Spec& indices, bool same_size) {
   TW_CHECK_INTERNAL(x.rank() > 0 && indices.dtype == i32 && indices.rank() == x.rank() &&
@@ -31,6 +33,8 @@ void for_each_row(std::int64_t rows, std::int64_t row_size, const Row& row) {
                     for (std::int64_t i = begin; i < end; ++i) row(i);
                   });
 }
+
+[[maybe_unused]] bool checks_values(const TakeAlong&) { return true; }
 
 Specs infer(const TakeAlong&, Inputs in) {
   check_indices("take_along", in[0], in[1], false);
@@ -55,6 +59,8 @@ Gradients gradient(const TakeAlong&, const Kept& kept, const Tensors& dy, Needs)
   return {put_along(dy[0], kept.input(1), kept.input_spec(0).shape.last()), Gradient()};
 }
 
+[[maybe_unused]] bool checks_values(const PutAlong&) { return true; }
+
 Specs infer(const PutAlong& op, Inputs in) {
   check_indices("put_along", in[0], in[1], true);
   return {Spec{in[0].dtype, in[0].shape.with(in[0].rank() - 1, op.n)}};
@@ -77,6 +83,13 @@ Keeps keeps(const PutAlong&, Needs) { return {.inputs = {1}, .outputs = {}}; }
 
 Gradients gradient(const PutAlong&, const Kept& kept, const Tensors& dy, Needs) {
   return {take_along(dy[0], kept.input(1)), Gradient()};
+}
+
+BatchStates batch_rule(const TakeAlong&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
+}
+BatchStates batch_rule(const PutAlong&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/sort/along.h"
@@ -19,10 +20,12 @@ namespace {
 struct ArgSort {
   bool descending;
 };
+TW_FIELDS(ArgSort, descending)
 
 struct TopPlaces {
   std::int64_t k;
 };
+TW_FIELDS(TopPlaces, k)
 
 void check_row(const char* op, const Spec& x) {
   TW_CHECK_USER(x.rank() >= 1, op, "a scalar has nothing to order",
@@ -117,6 +120,13 @@ Tensor along_axis(const char* op, const Tensor& x, std::int64_t axis, const F& f
   if (resolved == x.rank() - 1) return f(x);
   const Ints order = swap_with_last(resolved, x.rank());
   return transpose(f(transpose(x, order)), order);
+}
+
+BatchStates batch_rule(const ArgSort&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
+}
+BatchStates batch_rule(const TopPlaces&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return leading_axes_rule(in, states, examples, in[0].rank() - 1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "thalweg/ops/stop_gradient/stop_gradient.h"
 
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -14,6 +15,10 @@ std::int64_t alias(const StopGradient&, Inputs) { return 0; }
 void run(const StopGradient&, Arrays, Arrays) {}
 
 [[maybe_unused]] bool differentiable(const StopGradient&) { return false; }
+
+BatchStates batch_rule(const StopGradient&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {});
+}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -12,6 +13,7 @@ namespace {
 struct Tile {
   Ints multiples;
 };
+TW_FIELDS(Tile, multiples)
 
 Specs infer(const Tile& op, Inputs in) {
   const Shape& shape = in[0].shape;
@@ -55,6 +57,7 @@ Gradients gradient(const Tile& op, const Kept& kept, const Tensors& dy, Needs) {
 struct BroadcastTo {
   Shape shape;
 };
+TW_FIELDS(BroadcastTo, shape)
 
 Specs infer(const BroadcastTo& op, Inputs in) {
   const Shape& x = in[0].shape;
@@ -84,6 +87,21 @@ Gradients gradient(const BroadcastTo& op, const Kept& kept, const Tensors& dy, N
   for (int i = 0; i < op.shape.rank(); ++i)
     if (i < added || x[i - added] != op.shape[i]) repeated.push_back(i);
   return {reshape(reduce_sum(dy[0], {.axes = repeated}), x)};
+}
+
+BatchStates batch_rule(const Tile& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  Ints repeated;
+  for (int i = 0; i < in[0].rank(); ++i)
+    if (op.multiples[i] != 1) repeated.push_back(i);
+  return same_axes_rule(in, states, examples, repeated);
+}
+
+BatchStates batch_rule(const BroadcastTo& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {broadcast_names(in[0].shape, op.shape)}, {first_axes(op.shape.rank())});
+}
+
+BroadcastTo with_batch(const BroadcastTo& op, const BatchState& out, std::int64_t examples) {
+  return {resized_batch(op.shape, out, examples)};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 
@@ -12,6 +13,7 @@ namespace {
 struct Transpose {
   Ints perm;  // each axis of the input once
 };
+TW_FIELDS(Transpose, perm)
 
 Specs infer(const Transpose& op, Inputs in) {
   const Shape& shape = in[0].shape;
@@ -49,6 +51,10 @@ Gradients gradient(const Transpose& op, const Kept&, const Tensors& dy, Needs) {
   Ints inverse = op.perm;
   for (int i = 0; i < op.perm.size(); ++i) inverse[static_cast<int>(op.perm[i])] = i;
   return {transpose(dy[0], inverse)};
+}
+
+BatchStates batch_rule(const Transpose& op, Inputs in, BatchStates& states, std::int64_t examples) {
+  return named_axes_rule(in, states, examples, {first_axes(in[0].rank())}, {op.perm});
 }
 
 }  // namespace

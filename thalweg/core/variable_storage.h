@@ -1,0 +1,29 @@
+#pragma once
+
+// How plans reach the memory of variables. A gate orders them: a plan that assigns holds it alone, those that only read
+// share it, and so do reads of a single variable outside of plans.
+#include <memory>
+#include <shared_mutex>
+#include <span>
+
+#include "thalweg/core/variable.h"
+
+namespace thalweg {
+
+struct VariableGate {
+  std::shared_mutex mutex;
+};
+
+class VariableStorage {
+ public:
+  // Variables without a gate get a common one. Returns all gates of the list, each once, in the order to lock them.
+  static std::vector<std::shared_ptr<VariableGate>> gates(std::span<const Variable> variables);
+
+  // The bytes now. The caller holds the gate.
+  static void* read(const Variable& variable);
+  // Bytes that belong to the variable alone: those that a tensor shares are copied first, and `copied` counts it.
+  static void* write(const Variable& variable, std::int64_t& copied);
+  static void count_assignment(const Variable& variable);
+};
+
+}  // namespace thalweg

@@ -1,0 +1,160 @@
+#include "thalweg/graph/passes/fusion_groups.h"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+#include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/row_ops.h"
+
+namespace thalweg {
+namespace {
+
+constexpr std::size_t most_members = 24;   // more than a program has room for
+constexpr std::size_t most_visited = 512;  // nodes looked at before a merge is given up
+
+bool computes_in(DType dtype) { return dtype == f32 || dtype == f64; }
+
+// The float type that the node's floats have; nullopt: not a node for a program.
+std::optional<DType> program_type(const Graph& graph, const Node& node) {
+  const bool from_boolean =
+      is_op(node, cast_info()) && graph.spec(node.inputs[0]).dtype == boolean;
+  if (!row_of(*node.info) && !is_op(node, fused_info()) && !from_boolean) return std::nullopt;
+  std::optional<DType> type;
+  for (const auto* list : {&node.inputs, &node.outputs})
+    for (ValueId value : *list) {
+      const DType dtype = graph.spec(value).dtype;
+      if (dtype == boolean) continue;
+      if (!computes_in(dtype) || (type && *type != dtype)) return std::nullopt;
+      type = dtype;
+    }
+  return type;
+}
+
+}  // namespace
+
+FusionGroups::FusionGroups(const Graph& graph)
+    : graph_(graph),
+      producers_(producers(graph)),
+      users_(graph.values.size()),
+      kept_(graph.values.size(), false),
+      elementwise_(graph.nodes.size(), false),
+      group_of_(graph.nodes.size()),
+      scalars_(graph.values.size(), nullptr) {
+  std::iota(group_of_.begin(), group_of_.end(), 0);
+  for (const auto& constant : graph.constants)
+    if (constant.tensor.rank() == 0 && is_float(constant.tensor.dtype()))
+      scalars_[static_cast<std::size_t>(constant.value)] = &constant.tensor;
+  for (ValueId value : kept_values(graph)) kept_[static_cast<std::size_t>(value)] = true;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    elementwise_[i] = program_type(graph, graph.nodes[i]).has_value();
+    members_.push_back({static_cast<int>(i)});
+    for (ValueId input : graph.nodes[i].inputs) users_[static_cast<std::size_t>(input)].push_back(static_cast<int>(i));
+  }
+}
+
+bool FusionGroups::joinable(int node, int with) const {
+  const Node &a = graph_.nodes[static_cast<std::size_t>(node)], &b = graph_.nodes[static_cast<std::size_t>(with)];
+  return is_elementwise(node) && is_elementwise(with) &&
+         graph_.spec(a.outputs[0]).shape == graph_.spec(b.outputs[0]).shape &&
+         program_type(graph_, a) == program_type(graph_, b);
+}
+
+// Whether a path leads from the united nodes through others back to them; groups count as one node each.
+bool FusionGroups::comes_back(const Members& united) const {
+  const int first = united.front();
+  std::vector<bool> in_union(graph_.nodes.size(), false);
+  for (int member : united) in_union[static_cast<std::size_t>(member)] = true;
+  std::vector<bool> seen = in_union;
+  std::vector<int> open;
+  // Notes the makers of a member's inputs; true: one of them is of the union.
+  const auto look_before = [&](int member) {
+    bool of_union = false;
+    for (ValueId input : graph_.nodes[static_cast<std::size_t>(member)].inputs) {
+      const int maker = producer(input);
+      if (maker < 0 || group(maker).back() < first) continue;  // made before any of them
+      const auto at = static_cast<std::size_t>(maker);
+      of_union |= in_union[at];
+      if (!seen[at]) seen[at] = true, open.push_back(maker);
+    }
+    return of_union;
+  };
+  for (int member : united) look_before(member);
+  for (std::size_t visited = 0; !open.empty(); ++visited) {
+    if (visited > most_visited) return true;
+    const Members& before = group(open.back());
+    open.pop_back();
+    for (int member : before)
+      if (look_before(member)) return true;
+  }
+  return false;
+}
+
+void FusionGroups::merge_all(const std::function<bool(const Members&)>& accept) {
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const auto node = static_cast<int>(i);
+    if (!is_elementwise(node)) continue;
+    for (ValueId input : graph_.nodes[i].inputs) {
+      const int maker = producer(input);
+      if (maker < 0 || !joinable(maker, node) || &group(maker) == &group(node)) continue;
+      Members united;
+      std::merge(group(maker).begin(), group(maker).end(), group(node).begin(), group(node).end(),
+                 std::back_inserter(united));
+      if (united.size() > most_members || comes_back(united) || !accept(united)) continue;
+      const int target = group_of_[static_cast<std::size_t>(maker)];
+      group(node).clear();
+      for (int member : united) group_of_[static_cast<std::size_t>(member)] = target;
+      members_[static_cast<std::size_t>(target)] = std::move(united);
+    }
+  }
+}
+
+std::vector<ValueId> FusionGroups::outputs_of(const Members& members) const {
+  std::vector<ValueId> outputs;
+  for (int member : members)
+    for (ValueId output : graph_.nodes[static_cast<std::size_t>(member)].outputs) {
+      const auto& users = users_[static_cast<std::size_t>(output)];
+      const bool outside = std::any_of(users.begin(), users.end(), [&](int user) {
+        return !std::binary_search(members.begin(), members.end(), user);
+      });
+      if (outside || kept_[static_cast<std::size_t>(output)]) outputs.push_back(output);
+    }
+  return outputs;
+}
+
+// Among the groups whose inputs are made, the one whose last member was traced first.
+std::vector<FusionGroups::Members> FusionGroups::in_order() const {
+  std::vector<int> missing(members_.size(), 0);
+  std::vector<std::vector<int>> feeds(members_.size());
+  for (std::size_t g = 0; g < members_.size(); ++g) {
+    std::vector<int> makers;
+    for (int member : members_[g])
+      for (ValueId input : graph_.nodes[static_cast<std::size_t>(member)].inputs)
+        if (const int maker = producer(input); maker >= 0) {
+          const int from = group_of_[static_cast<std::size_t>(maker)];
+          if (from != static_cast<int>(g)) makers.push_back(from);
+        }
+    std::sort(makers.begin(), makers.end());
+    makers.erase(std::unique(makers.begin(), makers.end()), makers.end());
+    missing[g] = static_cast<int>(makers.size());
+    for (int from : makers) feeds[static_cast<std::size_t>(from)].push_back(static_cast<int>(g));
+  }
+  const auto later = [&](int a, int b) {
+    return members_[static_cast<std::size_t>(a)].back() > members_[static_cast<std::size_t>(b)].back();
+  };
+  std::priority_queue<int, std::vector<int>, decltype(later)> ready(later);
+  for (std::size_t g = 0; g < members_.size(); ++g)
+    if (!members_[g].empty() && missing[g] == 0) ready.push(static_cast<int>(g));
+  std::vector<Members> order;
+  while (!ready.empty()) {
+    const int g = ready.top();
+    ready.pop();
+    order.push_back(members_[static_cast<std::size_t>(g)]);
+    for (int next : feeds[static_cast<std::size_t>(g)])
+      if (--missing[static_cast<std::size_t>(next)] == 0) ready.push(next);
+  }
+  return order;
+}
+
+}  // namespace thalweg

@@ -1,0 +1,89 @@
+#include "thalweg/graph/trace.h"
+
+#include "thalweg/core/check.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/random/key.h"
+
+namespace thalweg {
+
+Trace::Trace(const std::string& name) : token_(Buffer::symbolic(std::make_shared<std::string>(name))) {
+  graph_.name = name;
+}
+
+Tensor Trace::symbol(ValueId value) {
+  Tensor tensor = make_symbolic(graph_.spec(value), token_);
+  values_[tensor.id()] = value;
+  return tensor;
+}
+
+Tensor Trace::add_argument(const Spec& spec) {
+  graph_.arguments.push_back(graph_.add_value(spec));
+  return symbol(graph_.arguments.back());
+}
+
+ValueId Trace::value_of(const char* op, const Tensor& tensor) {
+  if (const ValueId* value = values_.find(tensor.id())) return *value;
+  TW_CHECK(failed_precondition, !is_symbolic(tensor), op,
+           "return it from that function and pass it on as an argument: a tensor made while tracing has no value "
+           "afterwards",
+           "function \"{}\" uses a symbolic tensor of shape {} that left the trace of function \"{}\"", graph_.name,
+           tensor.shape(), tensor.impl().buffer->function_name());
+  held_.push_back(tensor);
+  return values_[tensor.id()] = graph_.add_constant(tensor);
+}
+
+Tensors Trace::trace(const OpInfo& info, const void* op, std::span<const Tensor> inputs, const Specs& outputs) {
+  ValueIds from;
+  for (const auto& input : inputs) from.push_back(value_of(info.name, input));
+  const ValueIds made = graph_.add_node(info, info.copy(op), std::move(from), outputs).outputs;
+  Tensors result;
+  for (ValueId value : made) result.push_back(symbol(value));
+  return result;
+}
+
+GraphVariable& Trace::bound(const Variable& variable) {
+  if (const int* at = variables_.find(variable.id())) return graph_.variables[static_cast<std::size_t>(*at)];
+  variables_[variable.id()] = static_cast<int>(graph_.variables.size());
+  return graph_.variables.emplace_back(GraphVariable{variable, graph_.add_value(variable.spec()), -1});
+}
+
+Tensor Trace::read(const Variable& variable) {
+  const auto& known = bound(variable);
+  return symbol(known.update >= 0 ? known.update : known.entry);
+}
+
+void Trace::assign(const Variable& variable, const Tensor& value, int sign) {
+  Tensor assigned = value;
+  if (sign != 0) assigned = sign > 0 ? add(read(variable), value) : subtract(read(variable), value);
+  const ValueId update = value_of("assign", assigned);
+  bound(variable).update = update;
+}
+
+Tensor Trace::host_number(std::function<double()> number, DType dtype) {
+  const ValueId value = graph_.add_value({dtype, {}});
+  graph_.host_numbers.push_back({value, std::move(number)});
+  return symbol(value);
+}
+
+Tensor Trace::random_state() {
+  if (graph_.random_state < 0) graph_.random_state = graph_.add_value({i64, {random::state_size}});
+  return symbol(graph_.random_state);
+}
+
+void Trace::touch(std::weak_ptr<const std::string> living) {
+  const auto alive = living.lock();
+  for (const auto& known : touched_)
+    if (known.living.lock() == alive) return;
+  touched_.push_back({std::move(living), *alive});
+}
+
+Graph Trace::finish(std::span<const Tensor> results) {
+  for (const auto& result : results) {
+    TW_CHECK_USER(result.defined(), "function", "return defined tensors only: an unconnected gradient is undefined",
+                  "function \"{}\" returned an undefined tensor", graph_.name);
+    graph_.results.push_back(value_of("function", result));
+  }
+  return std::move(graph_);
+}
+
+}  // namespace thalweg

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "thalweg/losses/losses.h"
+
+namespace thalweg::losses {
+
+inline constexpr double epsilon = 1e-7;  // Keras' guard
+
+// Both operands of a loss, in one dtype and of one rank.
+struct Pair {
+  Tensor truth, prediction;
+};
+Pair pair_of(const Tensor& y_true, const Tensor& y_pred);
+Tensor prediction_of(const Tensor& y_pred);  // floats, 16 bits widened
+
+Tensor mean_over_last(const Tensor& x);
+
+// The values of a loss under weights, mask and reduction.
+Tensor reduced(const char* loss, Tensor values, const LossOptions& options);
+
+template <class Options>
+Tensor reduced(const char* loss, const Tensor& values, const Options& o) {
+  return reduced(loss, values, LossOptions{o.sample_weight, o.mask, o.reduction});
+}
+
+}  // namespace thalweg::losses

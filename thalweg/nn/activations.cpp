@@ -1,0 +1,40 @@
+#include "thalweg/nn/activations.h"
+
+#include "thalweg/core/check.h"
+#include "thalweg/ops/softmax/softmax.h"
+
+namespace thalweg::nn {
+
+Tensor ReLU::call(const Tensor& x) {
+  const auto& [max_value, slope, threshold, name] = options_;
+  if (!max_value && slope == 0 && threshold == 0) return relu(x);
+  const Tensor above = max_value ? minimum(x, *max_value) : x;
+  return where(x >= threshold, above, slope * (x - threshold));
+}
+
+Tensor LeakyReLU::call(const Tensor& x) { return leaky_relu(x, options_.negative_slope); }
+
+void PReLU::build(const Spec& x) {
+  TW_CHECK_USER(x.rank() >= 2, "prelu", "the input is [batch, …]", "expected an input of rank 2 or more, got {}",
+                x.shape);
+  Shape shape = x.shape.suffix(1);
+  for (const auto axis : options_.shared_axes.resolve("prelu", x.rank())) {
+    TW_CHECK_USER(axis > 0, "prelu", "slopes are shared by all examples anyway",
+                  "expected shared axes behind that of the examples, got axis 0");
+    shape = shape.with(static_cast<int>(axis) - 1, 1);
+  }
+  alpha_ = add_variable("alpha", shape, options_.alpha_initializer,
+                        {.dtype = weight_dtype(x), .regularizer = options_.alpha_regularizer});
+}
+
+Tensor PReLU::call(const Tensor& x) { return relu(x) - read(alpha_, x.dtype()) * relu(-x); }
+
+Tensor ELU::call(const Tensor& x) {
+  return options_.alpha == 1 ? elu(x) : where(x > 0, x, options_.alpha * expm1(minimum(x, 0)));
+}
+
+Tensor Softmax::call(const Tensor& x) { return softmax(x, options_.axis); }
+
+Tensor Lambda::call(const Tensor& x) { return options_.function(x); }
+
+}  // namespace thalweg::nn

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <regex>
+
+#include "thalweg/core/check.h"
+#include "thalweg/optim/optimizers.h"
+#include "thalweg/optim/pipeline.h"
+
+namespace thalweg::optim {
+
+Multi::Multi(std::vector<Choice> choices, Optimizer& otherwise) : Optimizer(nullptr), choices_(std::move(choices)) {
+  for (const auto& choice : choices_) {
+    TW_CHECK_USER(choice.optimizer != nullptr, "multi", "give the address of an optimizer for every pattern",
+                  "expected an optimizer for \"{}\", got none", choice.pattern);
+    regular_expression("multi", choice.pattern);
+  }
+  choices_.push_back({"", &otherwise});
+}
+
+std::size_t Multi::place_of(const Variable& variable) const {
+  const std::size_t rest = choices_.size() - 1;
+  std::size_t place = rest;
+  for (std::size_t i = 0; i < rest; ++i) {
+    if (!std::regex_search(variable.name(), std::regex(choices_[i].pattern))) continue;
+    TW_CHECK_USER(place == rest, "multi", "make the patterns exclude each other",
+                  "expected one optimizer for variable \"{}\", got the patterns \"{}\" and \"{}\"", variable.name(),
+                  choices_[place].pattern, choices_[i].pattern);
+    place = i;
+  }
+  return place;
+}
+
+Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                     const Apply& options) {
+  TW_CHECK_USER(gradients.size() == variables.size(), "apply", "give one gradient for each variable",
+                "expected as many gradients as variables, got {} and {}", gradients.size(), variables.size());
+  std::vector<std::vector<Gradient>> parts(choices_.size());
+  std::vector<std::vector<Variable>> owners(choices_.size());
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    const std::size_t place = place_of(variables[i]);
+    parts[place].push_back(gradients[i]);
+    owners[place].push_back(variables[i]);
+  }
+  Tensor applied = scalar(false, boolean);
+  for (std::size_t i = 0; i < choices_.size(); ++i)
+    if (!owners[i].empty()) applied = choices_[i].optimizer->apply(parts[i], owners[i], options).tensor();
+  return Applied(applied);
+}
+
+void Multi::build(const std::vector<Variable>& variables) {
+  std::vector<std::vector<Variable>> owners(choices_.size());
+  for (const auto& variable : variables) owners[place_of(variable)].push_back(variable);
+  for (std::size_t i = 0; i < choices_.size(); ++i)
+    if (!owners[i].empty()) choices_[i].optimizer->build(owners[i]);
+}
+
+std::vector<Variable> Multi::variables() const {
+  std::vector<Variable> list;
+  for (const auto& choice : choices_)
+    for (const auto& variable : choice.optimizer->variables()) list.push_back(variable);
+  return list;
+}
+
+const Iterations& Multi::iterations() const { return choices_.back().optimizer->iterations(); }
+Tensor Multi::learning_rate() const { return choices_.back().optimizer->learning_rate(); }
+
+void Multi::exclude_from_weight_decay(const std::vector<std::string>& patterns) {
+  for (const auto& choice : choices_) choice.optimizer->exclude_from_weight_decay(patterns);
+}
+
+void Multi::set_learning_rate(double rate) {
+  for (const auto& choice : choices_) choice.optimizer->set_learning_rate(rate);
+}
+
+void Multi::assign_averages() {
+  for (const auto& choice : choices_) choice.optimizer->assign_averages();
+}
+
+}  // namespace thalweg::optim

@@ -1,0 +1,46 @@
+#include "thalweg/optim/optimizer.h"
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/dispatch.h"
+#include "thalweg/optim/pipeline.h"
+
+namespace thalweg {
+
+Applied::operator bool() const {
+  if (is_symbolic(applied_))
+    TW_FAIL(failed_precondition, "apply",
+            "use .tensor() with tw::where or tw::cond, or return it from the function and ask after the call",
+            "whether variables change is not known while function \"{}\" is traced: expected a use of .tensor(), got a "
+            "conversion to bool",
+            applied_.impl().buffer->function_name());
+  return applied_.item<bool>();
+}
+
+namespace optim {
+
+Iterations::operator std::int64_t() const {
+  const PauseRecording pause;
+  return value().item<std::int64_t>();
+}
+
+Optimizer::Optimizer(std::unique_ptr<Pipeline> pipeline) : pipeline_(std::move(pipeline)) {}
+Optimizer::~Optimizer() = default;
+
+Applied Optimizer::apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                         const Apply& options) {
+  return pipeline_->apply(gradients, variables, options);
+}
+
+void Optimizer::build(const std::vector<Variable>& variables) { pipeline_->build(variables); }
+std::vector<Variable> Optimizer::variables() const { return pipeline_->variables(); }
+const Iterations& Optimizer::iterations() const { return pipeline_->iterations(); }
+Tensor Optimizer::learning_rate() const { return pipeline_->learning_rate(); }
+void Optimizer::set_learning_rate(double rate) { pipeline_->set_learning_rate(rate); }
+void Optimizer::assign_averages() { pipeline_->assign_averages(); }
+
+void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& patterns) {
+  pipeline_->exclude_from_weight_decay(patterns);
+}
+
+}  // namespace optim
+}  // namespace thalweg

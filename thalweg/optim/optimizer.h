@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thalweg/core/gradient.h"
+#include "thalweg/core/variable.h"
+
+namespace thalweg {
+
+// Whether apply() changed the variables: false while gradients are accumulated. A bool in eager mode; while a function
+// is traced the answer is not known yet, and `tensor()` stands for it.
+class TW_API Applied {
+ public:
+  explicit Applied(Tensor applied) : applied_(std::move(applied)) {}
+  operator bool() const;
+  const Tensor& tensor() const { return applied_; }  // boolean, shape {}
+
+ private:
+  Tensor applied_;
+};
+
+namespace optim {
+
+// How rules with moments take row-sparse gradients. exact: as the dense gradient, moments of all rows decay and move
+// all rows. lazy: rows without a gradient stay as they are.
+enum class Sparse { exact, lazy };
+inline constexpr Sparse exact = Sparse::exact, lazy = Sparse::lazy;
+
+struct Apply {
+  // The weight of these gradients among those that are accumulated: how many examples they are the mean of. 0 for all
+  // of them: equal weights.
+  std::int64_t examples = 0;
+};
+
+// The number of updates made: a variable, and in eager mode a number.
+class TW_API Iterations : public Variable {
+ public:
+  using Variable::Variable;
+  operator std::int64_t() const;
+};
+
+class Pipeline;
+
+// Changes variables by their gradients. In this order: accumulate (the mean over accumulate_steps calls), clip, decay
+// (w -= w * weight_decay * rate), the rule, the moving average. State is made at the first apply(), for the variables
+// that it is given; all of it is in variables().
+class TW_API Optimizer {
+ public:
+  virtual ~Optimizer();
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // Undefined gradients are left out with a warning; all undefined is an error.
+  virtual Applied apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                        const Apply& options = {});
+  virtual void build(const std::vector<Variable>& variables);  // makes the state now
+  virtual std::vector<Variable> variables() const;
+  virtual const Iterations& iterations() const;
+  // Variables whose name contains a match of one of the regular expressions are not decayed. Before the first apply().
+  virtual void exclude_from_weight_decay(const std::vector<std::string>& patterns);
+
+  virtual Tensor learning_rate() const;         // of the next update, f64
+  virtual void set_learning_rate(double rate);  // where it is a number
+  // The moving averages become the values of the variables.
+  virtual void assign_averages();
+
+ protected:
+  explicit Optimizer(std::unique_ptr<Pipeline> pipeline);
+
+ private:
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+}  // namespace optim
+}  // namespace thalweg

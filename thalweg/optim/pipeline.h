@@ -1,0 +1,85 @@
+#pragma once
+
+// The one way of a gradient into a variable: accumulate, clip, decay, rule, average. Nothing here reads a value on the
+// host, so that it can be traced.
+#include <memory>
+#include <regex>
+#include <unordered_map>
+
+#include "thalweg/core/tracer.h"
+#include "thalweg/optim/learning_rate.h"
+#include "thalweg/optim/optimizer.h"
+#include "thalweg/optim/rule.h"
+
+namespace thalweg::optim {
+
+struct CommonOptions {
+  LearningRate learning_rate;
+  std::optional<double> clip_norm, clip_value, global_clip_norm, weight_decay, ema_momentum;
+  int accumulate_steps;
+  Sparse sparse;
+};
+
+template <class Options>
+CommonOptions common_of(const Options& o) {
+  return {o.learning_rate, o.clip_norm,    o.clip_value,       o.global_clip_norm,
+          o.weight_decay,  o.ema_momentum, o.accumulate_steps, o.sparse};
+}
+
+class Pipeline {
+ public:
+  Pipeline(std::string name, CommonOptions options, std::unique_ptr<Rule> rule);
+
+  Applied apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables, const Apply& options);
+  void build(const std::vector<Variable>& variables);
+  std::vector<Variable> variables() const;
+  const Iterations& iterations() const { return iterations_; }
+  void exclude_from_weight_decay(const std::vector<std::string>& patterns);
+  Tensor learning_rate() const;
+  void set_learning_rate(double rate);
+  void assign_averages();
+
+ private:
+  // A variable with its state.
+  struct Entry {
+    Variable variable;
+    std::vector<Variable> slots;
+    Variable average, sum;  // undefined: not in use
+    std::optional<double> decay;
+  };
+  // A gradient on its way.
+  struct Item {
+    Entry* entry;
+    Gradient gradient;
+    Tensor scale;
+  };
+
+  std::vector<Item> items_of(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables);
+  Entry make_entry(const Variable& variable) const;
+  Variable make_state(const std::string& name, const Shape& shape, double initial, DType dtype) const;
+  Step next_step(const Tensor& due) const;
+  Tensor accumulate(std::vector<Item>& items, const Apply& options);
+  void clip(std::vector<Item>& items) const;
+  void update(std::vector<Item>& items, const Step& step);
+
+  const std::string name_;
+  const CommonOptions options_;
+  const std::unique_ptr<Rule> rule_;
+  const Living living_;
+  Iterations iterations_;
+  Variable rate_;            // where the learning rate is a number
+  Variable calls_, weight_;  // of the gradients accumulated so far
+  std::vector<std::regex> undecayed_;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::uint64_t, std::size_t> places_;  // of variables among the entries
+};
+
+// An option that is a part of 1.
+void check_part(const char* optimizer, const char* option, double value);
+
+std::regex regular_expression(const char* op, const std::string& pattern);
+
+// A scalar of the kind that computes for a variable's dtype.
+Tensor number_for(const Tensor& number, DType variable);
+
+}  // namespace thalweg::optim

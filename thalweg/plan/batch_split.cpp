@@ -1,0 +1,331 @@
+#include "thalweg/plan/batch_split.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "thalweg/core/check.h"
+#include "thalweg/graph/passes/passes.h"
+#include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/row_ops.h"
+#include "thalweg/plan/micro_batches.h"
+
+namespace thalweg {
+namespace {
+
+using Kind = BatchState::Kind;
+
+// What every value is, and in which loop it can be computed: values of loop k need totals of the loops before.
+class States {
+ public:
+  States(const Graph& graph, const std::vector<int>& batch, std::int64_t examples)
+      : graph_(graph), examples_(examples), states_(graph.values.size()), stage_(graph.values.size(), 0) {
+    for (int argument : batch) at(graph.arguments[static_cast<std::size_t>(argument)]) = BatchState::of_rows(0, 1);
+  }
+
+  // The obstacle, or nothing.
+  std::string find() {
+    for (const auto& node : graph_.nodes)
+      if (std::string obstacle = visit(node); !obstacle.empty()) return obstacle;
+    return {};
+  }
+
+  const BatchState& operator[](ValueId value) const { return states_[static_cast<std::size_t>(value)]; }
+  bool is_total(ValueId value) const { return (*this)[value].kind == Kind::sum || (*this)[value].kind == Kind::mean; }
+  // 0: known before any loop. Rows and totals of loop k have stage k; what follows from totals of loop k is known at
+  // stage k + 1.
+  int stage(ValueId value) const { return stage_[static_cast<std::size_t>(value)]; }
+  // Inputs of a node that it wants cut although they are whole.
+  const std::map<std::pair<const Node*, int>, BatchState>& cut() const { return cut_; }
+
+ private:
+  BatchState& at(ValueId value) { return states_[static_cast<std::size_t>(value)]; }
+
+  std::string visit(const Node& node) {
+    BatchStates in;
+    bool any_rows = false;
+    int ready = 0;  // the first moment at which all whole inputs are known
+    int loop = 0;   // of the rows inputs
+    for (ValueId input : node.inputs) {
+      const BatchState& state = (*this)[input];
+      in.push_back(state.is_rows() ? state : BatchState{});
+      any_rows |= state.is_rows();
+      if (state.is_rows())
+        loop = std::max(loop, stage(input));
+      else
+        ready = std::max(ready, is_total(input) ? stage(input) + 1 : stage(input));
+    }
+    if (!any_rows) return set(node, BatchStates(node.outputs.size()), ready);
+    if (!node.info->batch_rule) return blocked(node);
+    SmallVector<const Spec*, 4> specs;
+    const BatchStates before = in;
+    const BatchStates out = node.info->batch_rule(node.op.get(), input_specs(graph_, node, specs), in, examples_);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (!(in[i] == before[i])) {
+        if (in[i].axis != 0) return blocked(node);
+        cut_[{&node, static_cast<int>(i)}] = in[i];
+      }
+    for (const auto& state : out)
+      if (state.kind == Kind::blocked || state.kind == Kind::whole) return blocked(node);
+    return set(node, out, std::max(loop, ready));
+  }
+
+  std::string set(const Node& node, const BatchStates& out, int stage) {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      at(node.outputs[i]) = out[i];
+      stage_[static_cast<std::size_t>(node.outputs[i])] = stage;
+    }
+    return {};
+  }
+
+  std::string blocked(const Node& node) const {
+    std::string shapes;
+    for (ValueId input : node.inputs)
+      if ((*this)[input].is_rows()) shapes += (shapes.empty() ? "" : ", ") + graph_.spec(input).shape.to_string();
+    return fmt::format("{} of {} mixes examples{}", node.info->name, shapes,
+                       node.layer ? fmt::format(" (layer \"{}\")", path_of(node.layer)) : "");
+  }
+
+  const Graph& graph_;
+  std::int64_t examples_;
+  std::vector<BatchState> states_;
+  std::vector<int> stage_;
+  std::map<std::pair<const Node*, int>, BatchState> cut_;
+};
+
+// One loop: which rows nodes it runs, what it reads, what it leaves.
+struct LoopPlan {
+  std::vector<const Node*> nodes;
+  std::vector<ValueId> rows_in, whole_in, sums, rows_out;
+  std::vector<ValueId> cut_in;  // whole values that are cut like rows
+};
+
+class Splitter {
+ public:
+  Splitter(const Graph& graph, const States& states, std::int64_t examples, std::int64_t part, int effort)
+      : graph_(graph), states_(states), examples_(examples), part_(part), effort_(effort), maker_(producers(graph)) {}
+
+  Graph run() {
+    Graph result = graph_;
+    result.nodes.clear();
+    int last = 0;
+    for (ValueId value = 0; value < static_cast<ValueId>(graph_.values.size()); ++value)
+      if (in_loop(value)) last = std::max(last, states_.stage(value));
+    for (int stage = 0; stage <= last; ++stage) {
+      add_whole(result, stage);
+      const LoopPlan loop = plan_loop(stage);
+      if (!loop.sums.empty() || !loop.rows_out.empty()) add_loop(result, loop);
+    }
+    add_whole(result, last + 1);
+    for (int stage = last + 2; add_whole(result, stage); ++stage) {
+    }
+    return result;
+  }
+
+ private:
+  bool is_rows(ValueId value) const { return states_[value].is_rows(); }
+  bool in_loop(ValueId value) const { return is_rows(value) || states_.is_total(value); }
+  bool runs_in_loop(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return in_loop(output); });
+  }
+
+  // Nodes outside of the loops that are ready at this stage.
+  bool add_whole(Graph& result, int stage) const {
+    bool any = false;
+    for (const auto& node : graph_.nodes) {
+      if (runs_in_loop(node) || states_.stage(node.outputs[0]) != stage) continue;
+      result.nodes.push_back(node);
+      any = true;
+    }
+    return any;
+  }
+
+  // Totals of this stage and rows that leave the loop, with all rows nodes that they need: those of earlier stages are
+  // run again, since rows are not kept between loops.
+  LoopPlan plan_loop(int stage) const {
+    std::set<ValueId> wanted_outside;
+    for (ValueId value : kept_values(graph_)) wanted_outside.insert(value);
+    for (const auto& node : graph_.nodes)
+      if (!runs_in_loop(node))
+        for (ValueId input : node.inputs) wanted_outside.insert(input);
+    for (const auto& node : graph_.nodes)
+      if (runs_in_loop(node))
+        for (ValueId input : node.inputs)
+          if (states_.is_total(input)) wanted_outside.insert(input);
+    LoopPlan plan;
+    std::set<ValueId> needed;
+    for (const auto& node : graph_.nodes)
+      for (ValueId output : node.outputs) {
+        if (states_.stage(output) != stage || !in_loop(output) || !wanted_outside.count(output)) continue;
+        (is_rows(output) ? plan.rows_out : plan.sums).push_back(output);
+        needed.insert(output);
+      }
+    std::vector<const Node*> nodes;
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = graph_.nodes[i];
+      const bool used = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                    [&](ValueId output) { return needed.count(output) > 0; });
+      if (!used || !runs_in_loop(node)) continue;
+      for (ValueId input : node.inputs) needed.insert(input);
+      nodes.push_back(&node);
+    }
+    plan.nodes.assign(nodes.rbegin(), nodes.rend());
+    collect_inputs(plan);
+    return plan;
+  }
+
+  void collect_inputs(LoopPlan& plan) const {
+    const auto add = [](std::vector<ValueId>& list, ValueId value) {
+      if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+    };
+    for (const Node* node : plan.nodes)
+      for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+        const ValueId input = node->inputs[i];
+        if (is_cut(node, i))
+          add(plan.cut_in, input);
+        else if (is_rows(input) && maker_[static_cast<std::size_t>(input)] < 0)
+          add(plan.rows_in, input);
+        else if (!is_rows(input) && input != graph_.random_state)
+          add(plan.whole_in, input);
+      }
+  }
+
+  bool is_cut(const Node* node, std::size_t i) const { return states_.cut().count({node, static_cast<int>(i)}) > 0; }
+
+  void add_loop(Graph& result, const LoopPlan& loop) const {
+    MicroBatches op;
+    op.examples = examples_;
+    op.part = part_;
+    Node node{&micro_batches_info(), nullptr, {}, {}, 0};
+    for (const auto* list : {&loop.rows_in, &loop.cut_in})
+      for (ValueId value : *list) {
+        node.inputs.push_back(value);
+        op.inputs.push_back(BatchState::of_rows(0, 1));
+      }
+    for (ValueId value : loop.whole_in) node.inputs.push_back(value), op.inputs.push_back({});
+    for (ValueId value : loop.sums) node.outputs.push_back(value), op.sums.push_back(graph_.spec(value));
+    for (ValueId value : loop.rows_out) {
+      node.outputs.push_back(value);
+      op.rows.push_back(graph_.spec(value));
+      op.row_bytes.push_back(graph_.spec(value).bytes() / examples_);
+    }
+    Graph body = make_body(loop, part_);
+    op.random = body.random_state >= 0;
+    if (op.random) node.inputs.push_back(graph_.random_state), op.inputs.push_back({});
+    op.body = make_procedure(std::move(body), effort_);
+    if (const std::int64_t rest = examples_ % part_; rest > 0) op.tail = make_procedure(make_body(loop, rest), effort_);
+    node.op = make_micro_batches(std::move(op));
+    result.nodes.push_back(std::move(node));
+  }
+
+  // The loop's nodes for this many examples.
+  Graph make_body(const LoopPlan& loop, std::int64_t count) const {
+    Graph body;
+    body.name = graph_.name;
+    std::vector<ValueId> map(graph_.values.size(), -1), cut(graph_.values.size(), -1);
+    const auto sized = [&](const Spec& spec, const BatchState& state) {
+      return state.is_rows() ? Spec{spec.dtype, spec.shape.with(state.axis, state.rows * count)} : spec;
+    };
+    for (ValueId value : loop.rows_in) {
+      map[static_cast<std::size_t>(value)] = body.add_value(sized(graph_.spec(value), states_[value]));
+      body.arguments.push_back(map[static_cast<std::size_t>(value)]);
+    }
+    for (ValueId value : loop.cut_in) {
+      const std::int64_t rows = graph_.spec(value).shape[0] / examples_;
+      cut[static_cast<std::size_t>(value)] = body.add_value(sized(graph_.spec(value), BatchState::of_rows(0, rows)));
+      body.arguments.push_back(cut[static_cast<std::size_t>(value)]);
+    }
+    for (ValueId value : loop.whole_in) {
+      map[static_cast<std::size_t>(value)] = body.add_value(graph_.spec(value));
+      body.arguments.push_back(map[static_cast<std::size_t>(value)]);
+    }
+    for (const Node* node : loop.nodes) add_body_node(body, *node, map, cut, count);
+    for (ValueId value : loop.sums) add_sum(body, value, map[static_cast<std::size_t>(value)], count);
+    for (ValueId value : loop.rows_out) body.results.push_back(map[static_cast<std::size_t>(value)]);
+    return body;
+  }
+
+  void add_body_node(Graph& body, const Node& node, std::vector<ValueId>& map, const std::vector<ValueId>& cut,
+                     std::int64_t count) const {
+    Node made{node.info, node.op, {}, {}, node.layer};
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto input = static_cast<std::size_t>(node.inputs[i]);
+      if (node.inputs[i] == graph_.random_state && map[input] < 0)
+        map[input] = body.random_state = body.add_value(graph_.values[input]);
+      made.inputs.push_back(is_cut(&node, i) ? cut[input] : map[input]);
+    }
+    if (node.info->with_batch && is_rows(node.outputs[0])) made.op = node.info->with_batch(node.op.get(), states_[node.outputs[0]], count);
+    SmallVector<const Spec*, 4> specs;
+    const Specs inferred = made.info->infer(made.op.get(), input_specs(body, made, specs));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      made.outputs.push_back(body.add_value(inferred[i]));
+      map[static_cast<std::size_t>(node.outputs[i])] = made.outputs[i];
+    }
+    body.nodes.push_back(std::move(made));
+  }
+
+  // total = total + part; a mean's part counts for its share of the examples.
+  void add_sum(Graph& body, ValueId value, ValueId part, std::int64_t count) const {
+    const Spec spec = graph_.spec(value);
+    const auto row = [&](Row which, ValueId a, ValueId b) {
+      const auto& info = row_op(which);
+      return body.add_node(info, info.copy(&row_info(which)), {a, b}, {spec}, 0).outputs[0];
+    };
+    if (states_[value].kind == Kind::mean)
+      part = row(Row::multiply, part,
+                 body.add_constant(scalar(static_cast<double>(count) / static_cast<double>(examples_), spec.dtype)));
+    const ValueId total = body.add_value(spec);
+    body.carries.push_back({total, row(Row::add, total, part)});
+  }
+
+  const Graph& graph_;
+  const States& states_;
+  const std::int64_t examples_, part_;
+  const int effort_;
+  const std::vector<int> maker_;
+};
+
+}  // namespace
+
+std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& asked) {
+  if (!asked.empty() || graph.arguments.empty()) return asked;
+  const Spec& first = graph.spec(graph.arguments[0]);
+  std::vector<int> found;
+  for (std::size_t i = 0; i < graph.arguments.size() && first.rank() > 0; ++i) {
+    const Spec& spec = graph.spec(graph.arguments[i]);
+    if (spec.rank() > 0 && spec.shape[0] == first.shape[0]) found.push_back(static_cast<int>(i));
+  }
+  return found;
+}
+
+std::optional<Graph> resize_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t count) {
+  if (batch.empty()) return std::nullopt;
+  const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
+  States states(graph, batch, examples);
+  if (!states.find().empty() || !states.cut().empty()) return std::nullopt;
+  Graph result = graph;
+  const auto resize = [&](ValueId value, Spec& spec) {
+    if (states[value].is_rows()) spec.shape = spec.shape.with(states[value].axis, states[value].rows * count);
+  };
+  for (std::size_t value = 0; value < result.values.size(); ++value)
+    resize(static_cast<ValueId>(value), result.values[value]);
+  for (auto& node : result.nodes)
+    if (node.info->with_batch && states[node.outputs[0]].is_rows())
+      node.op = node.info->with_batch(node.op.get(), states[node.outputs[0]], count);
+  return result;
+}
+
+BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t parts, int effort) {
+  if (batch.empty()) return {{}, "no argument carries examples along its leading axis"};
+  const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
+  if (parts > examples) return {{}, fmt::format("the batch has only {} examples", examples)};
+  States states(graph, batch, examples);
+  if (std::string obstacle = states.find(); !obstacle.empty()) return {{}, obstacle};
+  for (ValueId result : kept_values(graph))
+    if (states[result].is_rows() && states[result].axis != 0)
+      return {{}, "a result has its examples along an inner axis"};
+  return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
+}
+
+}  // namespace thalweg

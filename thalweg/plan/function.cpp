@@ -1,0 +1,186 @@
+#include "thalweg/plan/function.h"
+
+#include <algorithm>
+#include <list>
+#include <unordered_map>
+
+#include "thalweg/core/block_cache.h"
+#include "thalweg/core/check.h"
+#include "thalweg/core/dispatch.h"
+#include "thalweg/core/log.h"
+#include "thalweg/core/ordinal.h"
+#include "thalweg/core/scopes.h"
+#include "thalweg/plan/plan_call.h"
+#include "thalweg/plan/signature.h"
+
+namespace thalweg::detail {
+namespace {
+
+thread_local std::vector<const void*> open_traces;  // functions whose bodies run on this thread
+
+class OpenTrace {
+ public:
+  OpenTrace(const void* function, const std::string& name) {
+    TW_CHECK(unimplemented, std::find(open_traces.begin(), open_traces.end(), function) == open_traces.end(),
+             "function", "write the recursion as a loop: tw::while_loop or tw::scan",
+             "function \"{}\" calls itself while it is traced", name);
+    open_traces.push_back(function);
+  }
+  ~OpenTrace() { open_traces.pop_back(); }
+  OpenTrace(const OpenTrace&) = delete;
+};
+
+}  // namespace
+
+struct FunctionCore::State {
+  explicit State(FunctionOptions o) : options(std::move(o)) {}
+
+  struct Entry {
+    std::string signature;
+    std::shared_ptr<Plan> plan;
+  };
+  using Entries = std::list<Entry>;  // used last stands first
+
+  std::shared_ptr<Plan> find(const std::string& signature);
+  std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
+  std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
+  void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
+  void note_churn();
+
+  const FunctionOptions options;
+  std::mutex tracing;  // one trace at a time; calls of known plans go on
+  mutable std::mutex mutex;
+  Entries entries;
+  std::unordered_map<std::string, Entries::iterator> by_signature;
+  std::vector<std::unique_ptr<Lane>> idle_lanes;
+  FunctionStats stats;
+  std::int64_t calls = 0;
+  std::vector<std::int64_t> recent_traces;  // call numbers
+  int warnings = 0;
+};
+
+FunctionCore::FunctionCore(FunctionOptions options) {
+  TW_CHECK_USER(options.memory_budget >= 0, "function", "pass bytes, for example tw::GiB(2), or 0 for no limit",
+                "expected a memory budget of 0 or more, got {}", options.memory_budget);
+  TW_CHECK_USER(options.max_plans >= 1, "function", "64 is the default", "expected max_plans of 1 or more, got {}",
+                options.max_plans);
+  state_ = std::make_unique<State>(std::move(options));
+}
+
+FunctionCore::~FunctionCore() = default;
+
+std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
+  std::lock_guard lock(mutex);
+  const auto found = by_signature.find(signature);
+  if (found == by_signature.end()) return nullptr;
+  entries.splice(entries.begin(), entries, found->second);
+  ++stats.hits;
+  return entries.front().plan;
+}
+
+void FunctionCore::State::keep(const std::string& signature, const std::shared_ptr<Plan>& plan) {
+  std::lock_guard lock(mutex);
+  if (!entries.empty()) stats.last_retrace_reason = describe_difference(entries.front().signature, signature);
+  entries.push_front({signature, plan});
+  by_signature[signature] = entries.begin();
+  ++stats.traces;
+  while (static_cast<int>(entries.size()) > options.max_plans) {
+    by_signature.erase(entries.back().signature);
+    entries.pop_back();
+    ++stats.evictions;
+  }
+  stats.plans = static_cast<std::int64_t>(entries.size());
+  note_churn();
+}
+
+// Five traces among the last ten calls are worth a word, twice at most.
+void FunctionCore::State::note_churn() {
+  recent_traces.push_back(calls);
+  std::erase_if(recent_traces, [&](std::int64_t call) { return call <= calls - 10; });
+  if (recent_traces.size() < 5 || warnings >= 2) return;
+  ++warnings;
+  recent_traces.clear();
+  warn(fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
+                   "arguments few different shapes: pad them to a few sizes",
+                   options.name, stats.last_retrace_reason));
+}
+
+std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
+  const OpenTrace open(this, options.name);
+  Trace trace(options.name);
+  Flat symbols{{}, arguments.sizes}, results;
+  for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
+  auto plan = std::make_unique<PlanState>();
+  {
+    const PauseRecording outer_tapes;  // they see only the call
+    const random::CallScope any_call;
+    const LayerScope no_layer(0);
+    const TraceScope tracing_here(&trace);
+    results = body(symbols);
+  }
+  plan->function = options.name;
+  plan->traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  plan->touched = trace.touched();
+  plan->result_sizes = results.sizes;
+  plan->compiled = compile(plan->traced, {.memory_budget = options.memory_budget, .batch_arguments = options.batch});
+  std::vector<Variable> variables;
+  for (const auto& variable : plan->compiled.graph.variables) {
+    variables.push_back(variable.variable);
+    plan->assigns |= variable.update >= 0;
+  }
+  plan->gates = VariableStorage::gates(variables);
+  auto made = std::make_shared<Plan>(std::move(plan));
+  keep(signature, made);
+  return made;
+}
+
+std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body) {
+  const std::string signature = signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
+  if (auto known = find(signature)) return known;
+  std::lock_guard lock(tracing);
+  if (auto known = find(signature)) return known;
+  return make(arguments, body, signature);
+}
+
+Flat FunctionCore::call(const Flat& arguments, Body body) {
+  auto& state = *state_;
+  if (tracer()) {  // a function inside a function is part of it
+    const OpenTrace open(&state, state.options.name);
+    TW_CHECK(failed_precondition, state.options.memory_budget == 0, "function",
+             "give the budget to the outermost function: it covers what is called inside",
+             "function \"{}\" has a memory budget of its own and is called inside another function",
+             state.options.name);
+    return body(arguments);
+  }
+  std::unique_ptr<Lane> lane;
+  {
+    std::lock_guard lock(state.mutex);
+    ++state.calls;
+  }
+  const auto plan = state.find_or_make(arguments, body);
+  {
+    std::lock_guard lock(state.mutex);
+    if (!state.idle_lanes.empty()) {
+      lane = std::move(state.idle_lanes.back());
+      state.idle_lanes.pop_back();
+    }
+  }
+  if (!lane) lane = std::make_unique<Lane>();
+  const std::int64_t asked = memory::system_blocks();
+  CallOutcome outcome = run_plan(plan->state(), arguments.tensors, *lane, random::next_ordinal());
+  std::lock_guard lock(state.mutex);
+  state.stats.allocations_last_step = memory::system_blocks() - asked;
+  state.stats.measured_peak_bytes = plan->state().measured_peak;
+  state.stats.variable_copies += outcome.variable_copies;
+  state.idle_lanes.push_back(std::move(lane));
+  return {std::move(outcome.results), plan->state().result_sizes};
+}
+
+const Plan& FunctionCore::plan(const Flat& arguments, Body body) { return *state_->find_or_make(arguments, body); }
+
+FunctionStats FunctionCore::stats() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->stats;
+}
+
+}  // namespace thalweg::detail

@@ -1,0 +1,181 @@
+#pragma once
+
+// tw::function: a callable over tensors, traced once for each kind of arguments and compiled as a whole.
+//   auto step = tw::function([&](tw::Tensor x, tw::Tensor y) { …; return loss; });
+//   float l = step(x, y).item<float>();
+// The callable runs on tensors without values; what it does to them becomes a plan that every later call with the same
+// shapes and dtypes runs. Variables are read and assigned by reference; host code runs only while tracing.
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "thalweg/core/function_ref.h"
+#include "thalweg/core/variable.h"
+#include "thalweg/plan/plan.h"
+
+namespace thalweg {
+
+struct FunctionOptions {
+  std::string name = "function";
+  std::int64_t memory_budget = 0;  // bytes for everything but the arguments; 0: no limit
+  int max_plans = 64;              // plans kept; the one used longest ago goes first
+  bool check_against_eager = false;  // runs the first step of each plan both ways and compares
+  std::vector<int> batch = {};  // arguments with examples along their leading axis; empty: those that are as long as
+                                // the first argument
+};
+
+struct FunctionStats {
+  std::int64_t traces = 0, hits = 0, evictions = 0;
+  std::string last_retrace_reason = {};
+  std::int64_t allocations_last_step = 0;  // blocks asked of the system
+  std::int64_t measured_peak_bytes = 0;    // of the plan that ran last
+  std::int64_t variable_copies = 0;        // storages that a tensor shared when they were to be written
+  std::int64_t plans = 0;                  // kept now
+};
+
+namespace detail {
+
+// Tensors out of nested arguments and results, and back. sizes holds the length of each list.
+struct Flat {
+  Tensors tensors;
+  SmallVector<int, 4> sizes;
+};
+
+class TW_API FunctionCore {
+ public:
+  explicit FunctionCore(FunctionOptions options);
+  ~FunctionCore();
+  FunctionCore(const FunctionCore&) = delete;
+
+  using Body = FunctionRef<Flat(const Flat&)>;
+  Flat call(const Flat& arguments, Body body);
+  const Plan& plan(const Flat& arguments, Body body);
+  FunctionStats stats() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+inline void flatten(Flat& flat, const Tensor& tensor) { flat.tensors.push_back(tensor); }
+inline void flatten(Flat& flat, const Variable& variable) { flat.tensors.push_back(variable.value()); }
+template <class T>
+void flatten(Flat& flat, const std::vector<T>& list) {
+  flat.sizes.push_back(static_cast<int>(list.size()));
+  for (const auto& item : list) flatten(flat, item);
+}
+template <class A, class B>
+void flatten(Flat& flat, const std::pair<A, B>& pair) {
+  flatten(flat, pair.first);
+  flatten(flat, pair.second);
+}
+template <class... T>
+void flatten(Flat& flat, const std::tuple<T...>& tuple) {
+  std::apply([&](const auto&... item) { (flatten(flat, item), ...); }, tuple);
+}
+
+class Unflatten {
+ public:
+  explicit Unflatten(const Flat& flat) : flat_(flat) {}
+  template <class T>
+  T take() {
+    if constexpr (std::is_same_v<T, Tensor>)
+      return flat_.tensors[tensor_++];
+    else
+      return take_list(static_cast<T*>(nullptr));
+  }
+
+ private:
+  template <class T>
+  std::vector<T> take_list(std::vector<T>*) {
+    std::vector<T> list;
+    for (int n = flat_.sizes[size_++]; n > 0; --n) list.push_back(take<T>());
+    return list;
+  }
+  template <class A, class B>
+  std::pair<A, B> take_list(std::pair<A, B>*) {
+    A first = take<A>();
+    return {std::move(first), take<B>()};
+  }
+  template <class... T>
+  std::tuple<T...> take_list(std::tuple<T...>*) {
+    return std::tuple<T...>{take<T>()...};  // braces: from left to right
+  }
+
+  const Flat& flat_;
+  std::size_t tensor_ = 0, size_ = 0;
+};
+
+// What a traced callable is given for an argument: variables are read before the call.
+template <class A>
+struct Traced {
+  using type = A;
+};
+template <>
+struct Traced<Variable> {
+  using type = Tensor;
+};
+template <class A>
+using traced_t = typename Traced<std::remove_cvref_t<A>>::type;
+
+}  // namespace detail
+
+// A compiled callable. Copies share their plans. May be called from several threads: calls that assign variables wait
+// for each other, others run side by side.
+template <class F>
+class Function {
+ public:
+  Function(F f, FunctionOptions options)
+      : f_(std::make_shared<F>(std::move(f))), core_(std::make_shared<detail::FunctionCore>(std::move(options))) {}
+
+  // Arguments are tensors, variables (their values now), or lists of tensors; the result is what the callable returns.
+  template <class... A>
+  auto operator()(const A&... arguments) const {
+    using Result = std::invoke_result_t<F&, detail::traced_t<A>...>;
+    const detail::Flat flat = core_->call(flattened(arguments...), body<A...>());
+    if constexpr (!std::is_void_v<Result>) return detail::Unflatten(flat).template take<std::remove_cvref_t<Result>>();
+  }
+
+  // The plan that a call with such arguments would run: built if need be, not run. Lives until it is evicted.
+  template <class... A>
+  const Plan& plan(const A&... arguments) const {
+    return core_->plan(flattened(arguments...), body<A...>());
+  }
+
+  FunctionStats stats() const { return core_->stats(); }
+
+ private:
+  template <class... A>
+  static detail::Flat flattened(const A&... arguments) {
+    detail::Flat flat;
+    (detail::flatten(flat, arguments), ...);
+    return flat;
+  }
+
+  template <class... A>
+  auto body() const {
+    return [this](const detail::Flat& arguments) {
+      detail::Unflatten from(arguments);
+      std::tuple<detail::traced_t<A>...> given{from.template take<detail::traced_t<A>>()...};
+      detail::Flat results;
+      if constexpr (std::is_void_v<std::invoke_result_t<F&, detail::traced_t<A>...>>)
+        std::apply(*f_, given);
+      else
+        detail::flatten(results, std::apply(*f_, given));
+      return results;
+    };
+  }
+
+  std::shared_ptr<F> f_;
+  std::shared_ptr<detail::FunctionCore> core_;
+};
+
+template <class F>
+Function<F> function(F f, FunctionOptions options = {}) {
+  return Function<F>(std::move(f), std::move(options));
+}
+
+}  // namespace thalweg

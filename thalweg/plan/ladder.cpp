@@ -1,0 +1,126 @@
+#include "thalweg/plan/ladder.h"
+
+#include "thalweg/core/check.h"
+#include "thalweg/plan/batch_split.h"
+#include "thalweg/plan/rematerialise.h"
+#include "thalweg/plan/schedule.h"
+
+namespace thalweg {
+namespace {
+
+// The number of segments with which least is alive.
+Recomputation best_segments(const Graph& graph, int boundary, double share) {
+  Recomputation best;
+  std::int64_t least = -1;
+  for (int segments : {3, 4, 6, 8, 12, 16, 24}) {
+    Recomputation choice = choose_segments(graph, boundary, segments, share);
+    Graph trial = schedule(recompute_nodes(graph, choice));
+    const Boundary edge = settle_outputs(trial);
+    const std::int64_t alive = plan_memory(trial, edge, false).lower_bound;
+    if (least < 0 || alive < least) least = alive, best = std::move(choice);
+  }
+  return best;
+}
+
+std::int64_t bytes_of_results(const Graph& graph) {
+  std::int64_t bytes = 0;
+  for (ValueId result : graph.results)
+    bytes += std::max(memory::rounded(graph.spec(result).bytes()), memory::alignment);
+  return bytes;
+}
+
+std::int64_t bytes_of_state(const Graph& graph) {
+  std::int64_t bytes = 0;
+  for (const auto& variable : graph.variables) bytes += memory::rounded(graph.spec(variable.entry).bytes());
+  for (const auto& constant : graph.constants) bytes += memory::rounded(constant.tensor.bytes());
+  return bytes;
+}
+
+}  // namespace
+
+std::string Rung::describe() const {
+  static const char* const efforts[] = {"everything kept",
+                                        "a third of the cheap values recomputed",
+                                        "two thirds of the cheap values recomputed",
+                                        "cheap values recomputed",
+                                        "a quarter of the forward pass recomputed",
+                                        "half of the forward pass recomputed",
+                                        "three quarters of the forward pass recomputed",
+                                        "the forward pass recomputed"};
+  const std::string parts_text = parts > 1 ? fmt::format("the batch in {} parts, ", parts) : "";
+  return parts_text + efforts[effort];
+}
+
+Draft make_draft(Graph graph, int effort) {
+  Draft draft{std::move(graph), {}, {}, 0};
+  if (effort > 0) {
+    const int boundary = find_boundary(draft.graph);
+    const Recomputation choice = effort <= 3 ? choose_cheap(draft.graph, boundary, effort / 3.0)
+                                             : best_segments(draft.graph, boundary, (effort - 3) / 4.0);
+    draft.recomputed = choice.values(draft.graph);
+    draft.graph = schedule(recompute_nodes(draft.graph, choice));
+  }
+  draft.boundary = settle_outputs(draft.graph);
+  draft.memory = plan_memory(draft.graph, draft.boundary, false);
+  return draft;
+}
+
+Compiled finish(Draft draft) {
+  Compiled result;
+  result.graph = std::move(draft.graph);
+  result.boundary = std::move(draft.boundary);
+  result.memory = plan_memory(result.graph, result.boundary);
+  result.executable = std::make_shared<Executable>(result.graph, result.memory);
+  result.recomputed = draft.recomputed;
+  result.state_bytes = bytes_of_state(result.graph);
+  result.result_bytes = bytes_of_results(result.graph);
+  return result;
+}
+
+Ladder::Ladder(Graph graph, const std::vector<int>& asked) : graph_(std::move(graph)), batch_(batch_arguments(graph_, asked)) {}
+
+std::int64_t Ladder::examples() const {
+  return batch_.empty() ? 1 : graph_.spec(graph_.arguments[static_cast<std::size_t>(batch_[0])]).shape[0];
+}
+
+std::string Ladder::obstacle() const { return split_batch(graph_, batch_, 1, 0).obstacle; }
+
+std::vector<Rung> Ladder::rungs() const {
+  std::vector<Rung> list;
+  for (int effort = 0; effort <= most_effort; ++effort) list.push_back({1, effort});
+  for (std::int64_t parts = 2; parts < 2 * examples() && list.size() < 40; parts *= 2)
+    for (int effort : {3, most_effort}) list.push_back({std::min(parts, examples()), effort});
+  return list;
+}
+
+Compiled Ladder::build(const Rung& rung) const {
+  auto found = build_within(rung, std::int64_t{1} << 62);
+  TW_CHECK_INTERNAL(found.has_value(), "plan", "the plan \"{}\" cannot be built", rung.describe());
+  return std::move(*found);
+}
+
+std::optional<Compiled> Ladder::build_within(const Rung& rung, std::int64_t budget) const {
+  Graph graph = graph_;
+  if (rung.parts > 1) {
+    BatchSplit split = split_batch(graph_, batch_, rung.parts, rung.effort);
+    if (!split.obstacle.empty()) return std::nullopt;
+    graph = schedule(std::move(split.graph));
+  }
+  Draft draft = make_draft(std::move(graph), rung.parts > 1 ? 0 : rung.effort);
+  if (bytes_of_state(draft.graph) + bytes_of_results(draft.graph) + draft.memory.lower_bound > budget)
+    return std::nullopt;
+  Compiled compiled = finish(std::move(draft));
+  compiled.rung = rung;
+  if (compiled.peak_bytes() > budget) return std::nullopt;
+  return compiled;
+}
+
+std::int64_t Ladder::smallest_peak() const {
+  std::int64_t smallest = -1;
+  for (const Rung& rung : rungs())
+    if (const auto compiled = build_within(rung, std::int64_t{1} << 62))
+      if (smallest < 0 || compiled->peak_bytes() < smallest) smallest = compiled->peak_bytes();
+  return smallest;
+}
+
+}  // namespace thalweg

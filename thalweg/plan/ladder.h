@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include "thalweg/plan/compile.h"
+
+namespace thalweg {
+
+// A graph with its recomputation and order decided, and its memory planned but not packed.
+struct Draft {
+  Graph graph;
+  Boundary boundary;
+  MemoryPlan memory;
+  int recomputed = 0;
+};
+Draft make_draft(Graph graph, int effort);
+Compiled finish(Draft draft);
+
+// The plans of one graph, from the fastest to the smallest.
+class Ladder {
+ public:
+  Ladder(Graph graph, const std::vector<int>& batch_arguments);
+
+  std::vector<Rung> rungs() const;
+  Compiled build(const Rung& rung) const;
+  // None if it does not fit, or the batch cannot be cut.
+  std::optional<Compiled> build_within(const Rung& rung, std::int64_t budget) const;
+  std::int64_t smallest_peak() const;
+
+  const Graph& graph() const { return graph_; }
+  const std::vector<int>& batch() const { return batch_; }
+  std::int64_t examples() const;
+  std::string obstacle() const;  // to cutting the batch; empty: none
+
+ private:
+  Graph graph_;
+  std::vector<int> batch_;
+};
+
+}  // namespace thalweg

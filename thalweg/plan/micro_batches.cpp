@@ -1,0 +1,76 @@
+#include "thalweg/plan/micro_batches.h"
+
+#include <cstring>
+
+#include "thalweg/ops/random/key.h"
+
+namespace thalweg {
+namespace {
+
+struct Loop : MicroBatches {};
+
+Specs infer(const Loop& op, Inputs) {
+  Specs specs = op.sums;
+  for (const auto& spec : op.rows) specs.push_back(spec);
+  return specs;
+}
+
+constexpr std::int64_t state_bytes = memory::rounded(random::state_size * 8);
+
+std::int64_t workspace(const Loop& op, Inputs) {
+  return state_bytes + std::max(op.body->workspace(), op.tail ? op.tail->workspace() : 0);
+}
+
+void run(const Loop& op, Arrays in, Arrays out, Scratch scratch) {
+  const std::size_t sums = op.sums.size();
+  SmallVector<void*, 32> arguments, carries, results;
+  for (const auto& array : in) arguments.push_back(array.data);
+  for (std::size_t i = 0; i < sums; ++i) {
+    std::memset(out[i].data, 0, static_cast<std::size_t>(out[i].spec->bytes()));
+    carries.push_back(out[i].data);
+  }
+  results.resize(op.rows.size());
+  auto* state = reinterpret_cast<std::int64_t*>(scratch.data());
+  if (op.random) {
+    std::memcpy(state, in.back().data, random::state_size * sizeof(std::int64_t));
+    arguments.back() = state;
+  }
+  for (std::int64_t first = 0; first < op.examples; first += op.part) {
+    const std::int64_t count = std::min(op.part, op.examples - first);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i].is_rows())
+        arguments[i] = in[i].as<std::byte>() + first * (in[i].spec->bytes() / op.examples);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      results[i] = out[sums + i].as<std::byte>() + first * op.row_bytes[i];
+    if (op.random) state[2] = first, state[3] = count;
+    const Procedure& body = count == op.part ? *op.body : *op.tail;
+    body.run({arguments.data(), arguments.size()}, {carries.data(), carries.size()}, {results.data(), results.size()},
+             scratch.data() + state_bytes);
+  }
+}
+
+[[maybe_unused]] bool differentiable(const Loop&) { return false; }
+
+// A plan's own node: it is printed, never written to files.
+void visit_op(Loop& op, FieldVisitor& visitor) {
+  std::int64_t parts = op.parts(), part = op.part;
+  visitor.integer("parts", parts);
+  visitor.integer("examples", part);
+}
+
+}  // namespace
+
+std::shared_ptr<const void> make_micro_batches(MicroBatches loop) {
+  return std::make_shared<const Loop>(Loop{std::move(loop)});
+}
+
+const OpInfo& micro_batches_info() {
+  static const OpInfo info = [] {
+    OpInfo made = detail::make_op_info<Loop>("micro_batches");
+    made.checks_values = true;
+    return made;
+  }();
+  return info;
+}
+
+}  // namespace thalweg

@@ -1,0 +1,91 @@
+#include "thalweg/plan/plan_call.h"
+
+#include <shared_mutex>
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/convert.h"
+#include "thalweg/ops/random/key.h"
+
+namespace thalweg {
+namespace {
+
+// The turn of a call: alone if it assigns, else beside other readers. Gates are locked in one order by everyone.
+class Turn {
+ public:
+  explicit Turn(const PlanState& plan) : plan_(plan) {
+    for (const auto& gate : plan_.gates) plan_.assigns ? gate->mutex.lock() : gate->mutex.lock_shared();
+  }
+  ~Turn() {
+    for (const auto& gate : plan_.gates) plan_.assigns ? gate->mutex.unlock() : gate->mutex.unlock_shared();
+  }
+  Turn(const Turn&) = delete;
+
+ private:
+  const PlanState& plan_;
+};
+
+// Numbers that the host gives anew for each call, in memory that lives as long as it.
+struct HostValues {
+  HostValues(const Graph& graph, std::uint64_t call) {
+    for (const auto& host : graph.host_numbers) numbers.push_back(scalar(host.number(), graph.spec(host.value).dtype));
+    state[0] = static_cast<std::int64_t>(random::global_seed());
+    state[1] = static_cast<std::int64_t>(call);
+  }
+  Tensors numbers;
+  std::int64_t state[random::state_size] = {};
+};
+
+using Pointers = SmallVector<void*, 32>;
+
+Pointers bind_inputs(const PlanState& plan, const Tensors& arguments, HostValues& host, std::int64_t& copies) {
+  const Graph& graph = plan.compiled.graph;
+  Pointers inputs;
+  for (const auto& argument : arguments) inputs.push_back(mutable_data(argument));
+  for (const auto& variable : graph.variables)
+    inputs.push_back(variable.update >= 0 ? VariableStorage::write(variable.variable, copies)
+                                          : VariableStorage::read(variable.variable));
+  for (const auto& constant : graph.constants) inputs.push_back(mutable_data(constant.tensor));
+  for (const auto& number : host.numbers) inputs.push_back(mutable_data(number));
+  if (graph.random_state >= 0) inputs.push_back(host.state);
+  return inputs;
+}
+
+void check_alive(const PlanState& plan) {
+  for (const auto& touched : plan.touched)
+    TW_CHECK(failed_precondition, !touched.living.expired(), "function",
+             "let what the function refers to live as long as the function, or make the function anew",
+             "function \"{}\" uses \"{}\", which no longer exists", plan.function, touched.name);
+}
+
+}  // namespace
+
+std::byte* Lane::workspace(std::int64_t bytes) {
+  static const memory::Owner owner = memory::owner("arena");
+  if (!buffer_ || buffer_->bytes() < bytes) {
+    buffer_ = {};
+    buffer_ = Buffer::allocate(bytes, owner);
+  }
+  return static_cast<std::byte*>(buffer_->data());
+}
+
+CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call) {
+  static const memory::Owner owner = memory::owner("result");
+  check_alive(plan);
+  HostValues host(plan.compiled.graph, call);
+  const Turn turn(plan);
+  CallOutcome outcome;
+  const Pointers inputs = bind_inputs(plan, arguments, host, outcome.variable_copies);
+  Pointers outputs;
+  const auto& graph = plan.compiled.graph;
+  for (ValueId result : graph.results) {
+    outcome.results.push_back(allocate_tensor(graph.spec(result), owner));
+    outputs.push_back(mutable_data(outcome.results.back()));
+  }
+  std::byte* workspace = lane.workspace(plan.compiled.executable->workspace());
+  plan.compiled.executable->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, workspace);
+  for (const auto& variable : graph.variables)
+    if (variable.update >= 0) VariableStorage::count_assignment(variable.variable);
+  return outcome;
+}
+
+}  // namespace thalweg

@@ -1,0 +1,26 @@
+#pragma once
+
+// Inside a plan: what was traced, what became of it, and what a call needs to run it.
+#include <atomic>
+#include <mutex>
+
+#include "thalweg/core/variable_storage.h"
+#include "thalweg/graph/trace.h"
+#include "thalweg/plan/compile.h"
+#include "thalweg/plan/plan.h"
+
+namespace thalweg {
+
+struct PlanState {
+  std::string function;
+  Graph traced;
+  Compiled compiled;
+  std::vector<Trace::Touched> touched;
+  SmallVector<int, 4> result_sizes;  // lengths of the lists among the results
+  std::vector<std::shared_ptr<VariableGate>> gates;
+  bool assigns = false;
+  bool checked = false;  // against the eager run
+  std::atomic<std::int64_t> measured_peak{0};
+};
+
+}  // namespace thalweg

@@ -1,0 +1,22 @@
+#include "thalweg/plan/storage.h"
+
+#include <numeric>
+
+namespace thalweg {
+
+Storages::Storages(const Graph& graph)
+    : roots_(graph.values.size()), offsets_(graph.values.size(), 0), producers_(producers(graph)) {
+  std::iota(roots_.begin(), roots_.end(), 0);
+  for (const auto& node : graph.nodes) {
+    if (!node.info->alias) continue;
+    SmallVector<const Spec*, 4> specs;
+    for (ValueId input : node.inputs) specs.push_back(&graph.spec(input));
+    const std::int64_t offset = node.info->alias(node.op.get(), Inputs({specs.data(), specs.size()}));
+    if (offset < 0) continue;
+    const auto from = static_cast<std::size_t>(node.inputs[0]), to = static_cast<std::size_t>(node.outputs[0]);
+    roots_[to] = roots_[from];
+    offsets_[to] = offsets_[from] + offset;
+  }
+}
+
+}  // namespace thalweg
