@@ -68,7 +68,7 @@ class Flow {
     EXPECT_FALSE(added) << call.info->name << " mixes sums and rows";
     std::vector<const Spec*> specs;
     for (const auto& input : call.inputs) specs.push_back(&input.spec());
-    const BatchStates out = call.info->batch_rule(call.op.get(), Inputs(specs), in, examples);
+    BatchStates out = call.info->batch_rule(call.op.get(), Inputs(specs), in, examples);
     for (const auto& state : out) EXPECT_NE(state.kind, Kind::blocked) << call.info->name << " is blocked";
     return out;
   }
