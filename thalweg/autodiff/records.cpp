@@ -6,7 +6,6 @@
 #include "thalweg/core/log.h"
 
 namespace thalweg {
-
 namespace {
 
 // Owners of what the list of recorders of this thread points to, so that a tape may go on another thread.
@@ -102,12 +101,14 @@ void TapeRecords::record(const OpCall& call) {
   }
 }
 
-void TapeRecords::read(const Variable& variable, const Tensor& value) {
-  if (closed()) return;
+bool TapeRecords::watches(const Variable& variable) const {
   const bool asked =
       std::find(explicitly_watched_.begin(), explicitly_watched_.end(), variable.id()) != explicitly_watched_.end();
-  if (!asked && !(variable.trainable() && options_.watch_accessed_variables)) return;
-  if (!is_float(value.dtype())) return;
+  return is_float(variable.dtype()) && (asked || (variable.trainable() && options_.watch_accessed_variables));
+}
+
+void TapeRecords::read(const Variable& variable, const Tensor& value) {
+  if (closed() || !watches(variable)) return;
   tracked_[value.id()] = 1;
   variable_reads_.emplace_back(variable.id(), value.id());
   if (std::find(watched_.begin(), watched_.end(), variable) == watched_.end()) watched_.push_back(variable);

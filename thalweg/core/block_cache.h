@@ -10,7 +10,7 @@ void* take_block(std::int64_t bytes);              // null when the system has n
 void give_block(void* block, std::int64_t bytes);  // the same number of bytes as taken
 std::int64_t cached_bytes();
 std::int64_t system_blocks();  // blocks asked of the system so far, by all threads
-void drop_cached();  // of this thread and of the process
+void drop_cached();            // of this thread and of the process
 
 // Small fixed-size objects (tensor and buffer handles) from the same per-thread lists.
 void* take_object(std::int64_t bytes);

@@ -76,8 +76,7 @@ std::vector<bool> checking_nodes(const Graph& graph) {
 }
 
 Tensors replay(const Graph& graph, std::span<const Tensor> arguments) {
-  TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty() &&
-                        arguments.size() == graph.arguments.size(),
+  TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty() && arguments.size() == graph.arguments.size(),
                     "function", "replay of a graph with variables, or with {} arguments instead of {}",
                     arguments.size(), graph.arguments.size());
   std::vector<Tensor> values(graph.values.size());
@@ -89,8 +88,7 @@ Tensors replay(const Graph& graph, std::span<const Tensor> arguments) {
     for (ValueId input : node.inputs) inputs.push_back(values[static_cast<std::size_t>(input)]);
     const LayerScope layer(node.layer);
     const Tensors outputs = apply(*node.info, node.op.get(), {inputs.data(), inputs.size()});
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      values[static_cast<std::size_t>(node.outputs[i])] = outputs[i];
+    for (std::size_t i = 0; i < outputs.size(); ++i) values[static_cast<std::size_t>(node.outputs[i])] = outputs[i];
   }
   Tensors results;
   for (ValueId result : graph.results) results.push_back(values[static_cast<std::size_t>(result)]);

@@ -40,8 +40,8 @@ std::string print(const Graph& graph) {
   for (const auto& number : graph.host_numbers) text += fmt::format("host {}\n", typed(graph, number.value));
   if (graph.random_state >= 0) text += fmt::format("random {}\n", typed(graph, graph.random_state));
   for (const auto& node : graph.nodes) text += print_node(graph, node) + "\n";
-  return text +
-         fmt::format("return {}\n", joined(graph.results, ", ", [](ValueId value) { return fmt::format("%{}", value); }));
+  return text + fmt::format("return {}\n",
+                            joined(graph.results, ", ", [](ValueId value) { return fmt::format("%{}", value); }));
 }
 
 }  // namespace thalweg

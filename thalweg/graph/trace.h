@@ -37,9 +37,9 @@ class Trace final : public Tracer {
 
   Graph graph_;
   Ref<Buffer> token_;
-  IdMap<ValueId> values_;                    // by tensor id
-  IdMap<int> variables_;                     // by variable id
-  std::vector<Tensor> held_;                 // constants: ids must stay theirs
+  IdMap<ValueId> values_;     // by tensor id
+  IdMap<int> variables_;      // by variable id
+  std::vector<Tensor> held_;  // constants: ids must stay theirs
   std::vector<Touched> touched_;
 };
 

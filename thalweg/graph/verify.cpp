@@ -43,8 +43,7 @@ class Verifier {
       make(node.outputs[i]);
       const Spec& spec = graph_.spec(node.outputs[i]);
       TW_CHECK_INTERNAL(spec == inferred[i], "verify", "after {}: %{} of {} is {} {}, expected {} {}", after_,
-                        node.outputs[i], node.info->name, spec.dtype, spec.shape, inferred[i].dtype,
-                        inferred[i].shape);
+                        node.outputs[i], node.info->name, spec.dtype, spec.shape, inferred[i].dtype, inferred[i].shape);
     }
   }
 

@@ -20,8 +20,8 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch_argumen
 // The arguments named in `asked`, or all whose leading size is that of the first argument.
 std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& asked);
 
-// The graph for another number of examples: good for planning, not for running (a mean still divides by the old number).
-// None if it cannot be split.
+// The graph for another number of examples: good for planning, not for running (a mean still divides by the old
+// number). None if it cannot be split.
 std::optional<Graph> resize_batch(const Graph& graph, const std::vector<int>& batch_arguments, std::int64_t examples);
 
 }  // namespace thalweg

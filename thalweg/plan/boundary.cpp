@@ -38,8 +38,7 @@ void settle_results(Graph& graph) {
   const Storages storages(graph);
   for (ValueId& result : graph.results) {
     const bool again = std::find(taken.begin(), taken.end(), result) != taken.end();
-    if (again || needs_own_node(storages, result) || storages.producer(result) < 0)
-      result = add_copy(graph, result);
+    if (again || needs_own_node(storages, result) || storages.producer(result) < 0) result = add_copy(graph, result);
     taken.push_back(result);
   }
 }

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <list>
+#include <optional>
 #include <unordered_map>
 
+#include "thalweg/autodiff/gradient_log.h"
 #include "thalweg/core/block_cache.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/core/scopes.h"
+#include "thalweg/plan/compare.h"
 #include "thalweg/plan/plan_call.h"
 #include "thalweg/plan/signature.h"
 
@@ -44,6 +47,8 @@ struct FunctionCore::State {
   std::shared_ptr<Plan> find(const std::string& signature);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
+  Tensors run(Plan& plan, const Flat& arguments, std::uint64_t number);
+  Tensors run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
   void note_churn();
 
@@ -100,9 +105,10 @@ void FunctionCore::State::note_churn() {
   if (recent_traces.size() < 5 || warnings >= 2) return;
   ++warnings;
   recent_traces.clear();
-  warn(fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
-                   "arguments few different shapes: pad them to a few sizes",
-                   options.name, stats.last_retrace_reason));
+  warn(
+      fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
+                  "arguments few different shapes: pad them to a few sizes",
+                  options.name, stats.last_retrace_reason));
 }
 
 std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
@@ -111,6 +117,8 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   Flat symbols{{}, arguments.sizes}, results;
   for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
   auto plan = std::make_unique<PlanState>();
+  std::optional<GradientLog> log;
+  if (options.check_against_eager) log.emplace();
   {
     const PauseRecording outer_tapes;  // they see only the call
     const random::CallScope any_call;
@@ -119,6 +127,12 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
     results = body(symbols);
   }
   plan->function = options.name;
+  plan->visible_results = results.tensors.size();
+  if (log)
+    for (const auto& [name, gradient] : log->entries()) {
+      results.tensors.push_back(gradient);
+      plan->gradient_names.push_back(name);
+    }
   plan->traced = trace.finish({results.tensors.data(), results.tensors.size()});
   plan->touched = trace.touched();
   plan->result_sizes = results.sizes;
@@ -135,7 +149,8 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
 }
 
 std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body) {
-  const std::string signature = signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
+  const std::string signature =
+      signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
   if (auto known = find(signature)) return known;
   std::lock_guard lock(tracing);
   if (auto known = find(signature)) return known;
@@ -152,28 +167,66 @@ Flat FunctionCore::call(const Flat& arguments, Body body) {
              state.options.name);
     return body(arguments);
   }
-  std::unique_ptr<Lane> lane;
   {
     std::lock_guard lock(state.mutex);
     ++state.calls;
   }
   const auto plan = state.find_or_make(arguments, body);
+  const std::uint64_t number = random::next_ordinal();
+  if (is_watched(plan->state(), arguments.tensors))
+    return {run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
+  Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
+                        ? state.run_checked(*plan, arguments, body, number)
+                        : state.run(*plan, arguments, number);
+  results.resize(plan->state().visible_results);
+  return {std::move(results), plan->state().result_sizes};
+}
+
+Tensors FunctionCore::State::run(Plan& plan, const Flat& arguments, std::uint64_t number) {
+  std::unique_ptr<Lane> lane;
   {
-    std::lock_guard lock(state.mutex);
-    if (!state.idle_lanes.empty()) {
-      lane = std::move(state.idle_lanes.back());
-      state.idle_lanes.pop_back();
+    std::lock_guard lock(mutex);
+    if (!idle_lanes.empty()) {
+      lane = std::move(idle_lanes.back());
+      idle_lanes.pop_back();
     }
   }
   if (!lane) lane = std::make_unique<Lane>();
   const std::int64_t asked = memory::system_blocks();
-  CallOutcome outcome = run_plan(plan->state(), arguments.tensors, *lane, random::next_ordinal());
-  std::lock_guard lock(state.mutex);
-  state.stats.allocations_last_step = memory::system_blocks() - asked;
-  state.stats.measured_peak_bytes = plan->state().measured_peak;
-  state.stats.variable_copies += outcome.variable_copies;
-  state.idle_lanes.push_back(std::move(lane));
-  return {std::move(outcome.results), plan->state().result_sizes};
+  CallOutcome outcome = run_plan(plan.state(), arguments.tensors, *lane, number);
+  std::lock_guard lock(mutex);
+  stats.allocations_last_step = memory::system_blocks() - asked;
+  stats.measured_peak_bytes = plan.state().measured_peak;
+  stats.variable_copies += outcome.variable_copies;
+  idle_lanes.push_back(std::move(lane));
+  return std::move(outcome.results);
+}
+
+// Eager first, from the same state and with the same random numbers; then everything is put back, and the plan runs.
+Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number) {
+  auto& planned = plan.state();
+  const auto values = [&] {
+    const PauseRecording no_tapes;
+    std::vector<Tensor> list;
+    for (const auto& variable : planned.traced.variables) list.push_back(variable.variable.value());
+    return list;
+  };
+  const std::vector<Tensor> before = values();
+  GradientLog log;
+  Tensors eager;
+  {
+    const random::CallScope same_numbers(number);
+    eager = body(arguments).tensors;
+  }
+  for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
+  const std::vector<Tensor> after = values();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    Variable variable = planned.traced.variables[i].variable;
+    variable.assign(before[i]);
+  }
+  Tensors results = run(plan, arguments, number);
+  compare_with_eager(planned, results, eager, values(), after);
+  return results;
 }
 
 const Plan& FunctionCore::plan(const Flat& arguments, Body body) { return *state_->find_or_make(arguments, body); }

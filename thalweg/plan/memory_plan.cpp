@@ -69,7 +69,8 @@ class Planner {
       const ValueId root = storages_.root(input);
       const int block = shared(root);
       if (block < 0 || last_use(root) != i || storages_.offset(input) != 0) continue;
-      if (graph_.spec(input).shape != graph_.spec(output).shape || graph_.spec(input).bytes() != graph_.spec(output).bytes())
+      if (graph_.spec(input).shape != graph_.spec(output).shape ||
+          graph_.spec(input).bytes() != graph_.spec(output).bytes())
         continue;
       if (plan_.blocks[static_cast<std::size_t>(block)].interval.bytes != graph_.spec(output).bytes()) continue;
       if (std::find(reused.begin(), reused.end(), block) == reused.end()) return block;
@@ -82,8 +83,7 @@ class Planner {
     SmallVector<const Spec*, 4> specs;
     for (ValueId input : node.inputs) specs.push_back(&graph_.spec(input));
     const bool asks = node.info->workspace && !storages_.is_view(node);
-    const std::int64_t bytes =
-        asks ? node.info->workspace(node.op.get(), Inputs({specs.data(), specs.size()})) : 0;
+    const std::int64_t bytes = asks ? node.info->workspace(node.op.get(), Inputs({specs.data(), specs.size()})) : 0;
     plan_.workspace.push_back(bytes);
     scratch_block_.push_back(bytes > 0 ? static_cast<int>(plan_.blocks.size()) : -1);
     if (bytes > 0) plan_.blocks.push_back({{bytes, i, i, 0}, -1, i});

@@ -38,8 +38,7 @@ void run(const Loop& op, Arrays in, Arrays out, Scratch scratch) {
   for (std::int64_t first = 0; first < op.examples; first += op.part) {
     const std::int64_t count = std::min(op.part, op.examples - first);
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
-      if (op.inputs[i].is_rows())
-        arguments[i] = in[i].as<std::byte>() + first * (in[i].spec->bytes() / op.examples);
+      if (op.inputs[i].is_rows()) arguments[i] = in[i].as<std::byte>() + first * (in[i].spec->bytes() / op.examples);
     for (std::size_t i = 0; i < results.size(); ++i)
       results[i] = out[sums + i].as<std::byte>() + first * op.row_bytes[i];
     if (op.random) state[2] = first, state[3] = count;

@@ -35,8 +35,8 @@ class Uses {
     return bytes;
   }
   bool may_run_again(const Node& node) const {
-    return !is_view(node) && std::none_of(node.outputs.begin(), node.outputs.end(),
-                                          [&](ValueId output) { return is_result(output); });
+    return !is_view(node) &&
+           std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return is_result(output); });
   }
 
  private:
@@ -149,8 +149,10 @@ Recomputation choose_segments(const Graph& graph, int boundary, int segments, do
   }
   for (std::size_t value = 0; value < graph.values.size(); ++value) {
     const int maker = uses.producer(static_cast<ValueId>(value));
-    if (maker < 0 || maker >= boundary || uses.root(static_cast<ValueId>(value)) != static_cast<ValueId>(value)) continue;
-    for (int p = maker + 1; p <= last_forward[value]; ++p) crossing[static_cast<std::size_t>(p)] += graph.values[value].bytes();
+    if (maker < 0 || maker >= boundary || uses.root(static_cast<ValueId>(value)) != static_cast<ValueId>(value))
+      continue;
+    for (int p = maker + 1; p <= last_forward[value]; ++p)
+      crossing[static_cast<std::size_t>(p)] += graph.values[value].bytes();
   }
   // A cut stands where least crosses, near an even share of the cost.
   std::vector<int> cuts;

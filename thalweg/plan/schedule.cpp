@@ -13,7 +13,11 @@ constexpr std::int64_t small_bytes = 4096;
 class Scheduler {
  public:
   explicit Scheduler(const Graph& graph)
-      : graph_(graph), storages_(graph), checking_(checking_nodes(graph)), updated_(graph.values.size(), -1), last_read_(graph.values.size(), -1) {
+      : graph_(graph),
+        storages_(graph),
+        checking_(checking_nodes(graph)),
+        updated_(graph.values.size(), -1),
+        last_read_(graph.values.size(), -1) {
     for (std::size_t i = 0; i < graph.variables.size(); ++i)
       if (graph.variables[i].update >= 0)
         updated_[static_cast<std::size_t>(graph.variables[i].update)] = static_cast<int>(i);
@@ -60,8 +64,8 @@ class Scheduler {
     int after = last_check_;
     for (ValueId output : node.outputs)
       if (const int variable = updated_[static_cast<std::size_t>(output)]; variable >= 0)
-        after = std::max(after, last_read_[static_cast<std::size_t>(
-                                    graph_.variables[static_cast<std::size_t>(variable)].entry)]);
+        after = std::max(
+            after, last_read_[static_cast<std::size_t>(graph_.variables[static_cast<std::size_t>(variable)].entry)]);
     return after;
   }
 

@@ -18,8 +18,7 @@ bool computes_in(DType dtype) { return dtype == f32 || dtype == f64; }
 
 // The float type that the node's floats have; nullopt: not a node for a program.
 std::optional<DType> program_type(const Graph& graph, const Node& node) {
-  const bool from_boolean =
-      is_op(node, cast_info()) && graph.spec(node.inputs[0]).dtype == boolean;
+  const bool from_boolean = is_op(node, cast_info()) && graph.spec(node.inputs[0]).dtype == boolean;
   if (!row_of(*node.info) && !is_op(node, fused_info()) && !from_boolean) return std::nullopt;
   std::optional<DType> type;
   for (const auto* list : {&node.inputs, &node.outputs})

@@ -14,7 +14,10 @@ namespace {
 class Simplifier {
  public:
   explicit Simplifier(Graph& graph)
-      : graph_(graph), replaced_(graph.values.size()), maker_(graph.values.size(), nullptr), ones_(graph.values.size()) {
+      : graph_(graph),
+        replaced_(graph.values.size()),
+        maker_(graph.values.size(), nullptr),
+        ones_(graph.values.size()) {
     for (const auto& [value, tensor] : graph.constants)
       if (tensor.rank() == 0 && is_float(tensor.dtype()) && tensor.item<double>() == 1)
         ones_[static_cast<std::size_t>(value)] = true;
@@ -46,8 +49,8 @@ class Simplifier {
   // The input that output 0 equals; -1: none.
   ValueId unchanged_input(const Node& node) const {
     if (is_op(node, stop_gradient_info())) return node.inputs[0];
-    const bool same_spec = node.outputs.size() == 1 && !node.inputs.empty() &&
-                           graph_.spec(node.inputs[0]) == graph_.spec(node.outputs[0]);
+    const bool same_spec =
+        node.outputs.size() == 1 && !node.inputs.empty() && graph_.spec(node.inputs[0]) == graph_.spec(node.outputs[0]);
     if (same_spec && (is_op(node, reshape_info()) || is_op(node, cast_info()) || is_op(node, broadcast_to_info())))
       return node.inputs[0];
     if (is_op(node, transpose_info())) return undone_transpose(node);

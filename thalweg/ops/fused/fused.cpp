@@ -80,7 +80,8 @@ Specs infer(const Fused& op, Inputs in) {
   DType dtype = in[0].dtype;
   for (int i = 1; i < in.size() && !is_float(dtype); ++i) dtype = in[i].dtype;
   Specs specs(op.program->outputs.size(), Spec{dtype, shape});
-  for (int i = 0; i < op.dtypes.size(); ++i) specs[static_cast<std::size_t>(i)].dtype = static_cast<DType>(op.dtypes[i]);
+  for (int i = 0; i < op.dtypes.size(); ++i)
+    specs[static_cast<std::size_t>(i)].dtype = static_cast<DType>(op.dtypes[i]);
   return specs;
 }
 
