@@ -24,6 +24,10 @@ class VariableStorage {
   // Bytes that belong to the variable alone: those that a tensor shares are copied first, and `copied` counts it.
   static void* write(const Variable& variable, std::int64_t& copied);
   static void count_assignment(const Variable& variable);
+
+  // The value and the number of assignments that made it. The caller holds the gate.
+  static std::pair<Tensor, std::uint64_t> snapshot(const Variable& variable);
+  static void set_version(const Variable& variable, std::uint64_t version);  // of a variable read from a file
 };
 
 }  // namespace thalweg

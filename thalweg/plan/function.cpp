@@ -11,6 +11,7 @@
 #include "thalweg/core/ordinal.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/plan_call.h"
+#include "thalweg/plan/saved_graph.h"
 #include "thalweg/plan/signature.h"
 
 namespace thalweg::detail {
@@ -42,6 +43,7 @@ struct FunctionCore::State {
   using Entries = std::list<Entry>;  // used last stands first
 
   std::shared_ptr<Plan> find(const std::string& signature);
+  void trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
@@ -57,6 +59,11 @@ struct FunctionCore::State {
   std::int64_t calls = 0;
   std::vector<std::int64_t> recent_traces;  // call numbers
   int warnings = 0;
+
+  // Of a file: all traces there are, and the numbers of the calls.
+  SavedGraphs saved;
+  std::unordered_map<std::string, std::shared_ptr<const SavedGraph>> saved_by_signature;
+  std::shared_ptr<CallNumbers> numbers;
 };
 
 FunctionCore::FunctionCore(FunctionOptions options) {
@@ -65,6 +72,13 @@ FunctionCore::FunctionCore(FunctionOptions options) {
   TW_CHECK_USER(options.max_plans >= 1, "function", "64 is the default", "expected max_plans of 1 or more, got {}",
                 options.max_plans);
   state_ = std::make_unique<State>(std::move(options));
+}
+
+FunctionCore::FunctionCore(FunctionOptions options, SavedGraphs graphs, std::shared_ptr<CallNumbers> numbers)
+    : FunctionCore(std::move(options)) {
+  for (const auto& saved : graphs) state_->saved_by_signature.emplace(signature_of(*saved), saved);
+  state_->saved = std::move(graphs);
+  state_->numbers = std::move(numbers);
 }
 
 FunctionCore::~FunctionCore() = default;
@@ -106,12 +120,11 @@ void FunctionCore::State::note_churn() {
                   options.name, stats.last_retrace_reason));
 }
 
-std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
+void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& plan) {
   const OpenTrace open(this, options.name);
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
   for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
-  auto plan = std::make_unique<PlanState>();
   {
     const PauseRecording outer_tapes;  // they see only the call
     const random::CallScope any_call;
@@ -119,10 +132,23 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
     const TraceScope tracing_here(&trace);
     results = body(symbols);
   }
+  plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  plan.touched = trace.touched();
+  plan.result_sizes = results.sizes;
+}
+
+std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
+  auto plan = std::make_unique<PlanState>();
   plan->function = options.name;
-  plan->traced = trace.finish({results.tensors.data(), results.tensors.size()});
-  plan->touched = trace.touched();
-  plan->result_sizes = results.sizes;
+  plan->scopes = scopes();
+  plan->argument_sizes = arguments.sizes;
+  if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
+    plan->traced = found->second->graph;
+    plan->result_sizes = found->second->result_sizes;
+    plan->seed = numbers->seed;
+  } else {
+    trace(arguments, body, *plan);
+  }
   plan->compiled = compile(plan->traced, {.memory_budget = options.memory_budget, .batch_arguments = options.batch});
   std::vector<Variable> variables;
   for (const auto& variable : plan->compiled.graph.variables) {
@@ -169,13 +195,28 @@ Flat FunctionCore::call(const Flat& arguments, Body body) {
   }
   if (!lane) lane = std::make_unique<Lane>();
   const std::int64_t asked = memory::system_blocks();
-  CallOutcome outcome = run_plan(plan->state(), arguments.tensors, *lane, random::next_ordinal());
+  CallOutcome outcome =
+      run_plan(plan->state(), arguments.tensors, *lane, state.numbers ? state.numbers->next++ : random::next_ordinal());
   std::lock_guard lock(state.mutex);
   state.stats.allocations_last_step = memory::system_blocks() - asked;
   state.stats.measured_peak_bytes = plan->state().measured_peak;
   state.stats.variable_copies += outcome.variable_copies;
   state.idle_lanes.push_back(std::move(lane));
   return {std::move(outcome.results), plan->state().result_sizes};
+}
+
+const FunctionOptions& FunctionCore::options() const { return state_->options; }
+
+FunctionCore::SavedGraphs FunctionCore::graphs() const {
+  if (!state_->saved.empty()) return state_->saved;
+  std::lock_guard lock(state_->mutex);
+  SavedGraphs graphs;
+  for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
+    const PlanState& plan = entry->plan->state();
+    graphs.push_back(std::make_shared<const SavedGraph>(
+        SavedGraph{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced}));
+  }
+  return graphs;
 }
 
 const Plan& FunctionCore::plan(const Flat& arguments, Body body) { return *state_->find_or_make(arguments, body); }

@@ -26,9 +26,9 @@ class Turn {
 
 // Numbers that the host gives anew for each call, in memory that lives as long as it.
 struct HostValues {
-  HostValues(const Graph& graph, std::uint64_t call) {
+  HostValues(const PlanState& plan, const Graph& graph, std::uint64_t call) {
     for (const auto& host : graph.host_numbers) numbers.push_back(scalar(host.number(), graph.spec(host.value).dtype));
-    state[0] = static_cast<std::int64_t>(random::global_seed());
+    state[0] = static_cast<std::int64_t>(plan.seed.value_or(random::global_seed()));
     state[1] = static_cast<std::int64_t>(call);
   }
   Tensors numbers;
@@ -71,7 +71,7 @@ std::byte* Lane::workspace(std::int64_t bytes) {
 CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call) {
   static const memory::Owner owner = memory::owner("result");
   check_alive(plan);
-  HostValues host(plan.compiled.graph, call);
+  HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
   CallOutcome outcome;
   const Pointers inputs = bind_inputs(plan, arguments, host, outcome.variable_copies);
