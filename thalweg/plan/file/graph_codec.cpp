@@ -5,6 +5,7 @@
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/plan/file/fields_codec.h"
+#include "thalweg/plan/file/node_rules.h"
 
 namespace thalweg {
 namespace {
@@ -19,7 +20,7 @@ void check_writable(const Graph& graph) {
            graph.name, graph.host_numbers.size());
   TW_CHECK_INTERNAL(graph.carries.empty(), "save", "function \"{}\" carries values from turn to turn", graph.name);
   for (const auto& node : graph.nodes)
-    TW_CHECK(unimplemented, find_op(node.info->name) == node.info, "save", "write this part of the step with other ops",
+    TW_CHECK(unimplemented, has_file_rule(*node.info), "save", "write this part of the step with other ops",
              "function \"{}\" has a node \"{}\"{}, which a file cannot hold", graph.name, node.info->name,
              node.layer == 0 ? "" : fmt::format(" in layer \"{}\"", path_of(node.layer)));
 }
@@ -36,7 +37,7 @@ Node read_node(ByteReader& in) {
   Node node;
   const std::string_view name = in.text();
   node.info = find_op(name);
-  if (!node.info) throw_damaged(fmt::format("expected an op, got {}", in_quotes(name)));
+  if (!node.info || !has_file_rule(*node.info)) throw_damaged(fmt::format("expected an op, got {}", in_quotes(name)));
   node.op = read_fields(*node.info, in.text());
   node.inputs = in.numbers<ValueId>();
   node.outputs = in.numbers<ValueId>();
@@ -143,6 +144,10 @@ SavedGraph read_graph(ByteReader& in, std::span<const Variable> variables, Conta
   }
   graph.random_state = in.number<ValueId>();
   for (std::size_t n = in.count(smallest_node); n > 0; --n) graph.nodes.push_back(read_node(in));
+  for (const auto& node : graph.nodes) {
+    for (ValueId input : node.inputs) spec_at(graph, input);
+    check_file_rule(graph, node);
+  }
   verify(graph, "reading");
   check_entries(graph);
   return saved;
