@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "tests/support/hostile_step.h"
 #include "thalweg/core/crc32c.h"
 #include "thalweg/thalweg.h"
 
@@ -214,4 +216,56 @@ TEST(StepFile, what_a_file_cannot_hold_is_refused_by_name) {
   message_of(tw::ErrorCode::invalid_argument, [&] { idle.save(place.path, {.entries = {{"idle", idle}}}); });
   message_of(tw::ErrorCode::not_found, [&] { tw::load_function(place.path); });
   message_of(tw::ErrorCode::not_found, [&] { tw::load_function("."); });
+}
+
+namespace {
+
+// A small step as bytes.
+std::string small_file() {
+  const Place place;
+  tw::random::set_seed(9);
+  const auto x = tw::random::normal({2, 4}), y = tw::random::normal({2, 2});
+  Training training;
+  const auto step = tw::function([&](const tw::Tensor& a, const tw::Tensor& b) { return training.loss(a, b); });
+  step.plan(x, y);
+  step.save(place.path);
+  std::ifstream file(place.path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST(StepFile, every_damaged_byte_is_noticed) {
+  const std::string bytes = small_file();
+  ASSERT_TRUE(thalweg::testing::survives(bytes));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+    EXPECT_FALSE(thalweg::testing::survives(damaged)) << "byte " << i;
+  }
+}
+
+TEST(StepFile, every_cut_is_noticed) {
+  const std::string bytes = small_file();
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(thalweg::testing::survives(std::string_view(bytes).substr(0, length))) << length;
+  EXPECT_FALSE(thalweg::testing::survives(bytes + '\0'));
+}
+
+TEST(StepFile, wrong_bytes_under_right_checksums_do_no_harm) {
+  const std::string bytes = small_file();
+  EXPECT_EQ(thalweg::testing::with_right_checksums(bytes), bytes);
+  const auto before = tw::config::memory_info().in_use;
+  tw::config::reset_peak_memory();
+  const auto feed = [](const std::string& changed) {
+    EXPECT_NO_THROW(LLVMFuzzerTestOneInput(reinterpret_cast<const unsigned char*>(changed.data()), changed.size()));
+  };
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] + 1);
+    feed(changed);
+  }
+  for (unsigned n = 0; n < 2000; ++n) feed(thalweg::testing::mutated(bytes, n));
+  EXPECT_EQ(tw::config::memory_info().in_use, before);
+  EXPECT_LT(tw::config::memory_info().peak - before, tw::MiB(32));
 }
