@@ -1,5 +1,7 @@
 #include "thalweg/plan/file/graph_codec.h"
 
+#include <algorithm>
+
 #include "thalweg/core/check.h"
 #include "thalweg/core/crc32c.h"
 #include "thalweg/ops/random/key.h"
@@ -12,6 +14,8 @@ namespace {
 
 // The fewest bytes that an entry of a list takes, so that a count can be checked before room is made for it.
 constexpr std::size_t smallest_spec = 2, smallest_variable = 12, smallest_constant = 8, smallest_node = 20;
+
+constexpr std::int64_t largest_beside_zero = std::int64_t{1} << 24;
 
 void check_writable(const Graph& graph) {
   TW_CHECK(unimplemented, graph.host_numbers.empty(), "save",
@@ -92,7 +96,12 @@ Spec read_spec(ByteReader& in) {
     throw_damaged(fmt::format("expected a dtype and a rank, got {} and {}", dtype, rank));
   std::vector<std::int64_t> sizes;
   for (int i = 0; i < rank; ++i) sizes.push_back(in.number<std::int64_t>());
-  return {static_cast<DType>(dtype), Shape(sizes)};
+  const Shape shape(sizes);
+  // An empty tensor costs no memory, but ops may make tables along its other axes.
+  if (shape.size() == 0 &&
+      std::any_of(sizes.begin(), sizes.end(), [](auto size) { return size > largest_beside_zero; }))
+    throw_damaged(fmt::format("expected an empty tensor of a usual shape, got {}", shape));
+  return {static_cast<DType>(dtype), shape};
 }
 
 void write_tensor(ByteWriter& out, const Tensor& tensor, std::vector<Tensor>& data) {

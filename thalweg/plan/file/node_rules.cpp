@@ -86,6 +86,10 @@ void split(const Subject& s) {
   }
 }
 
+void transpose(const Subject& s) {
+  for (std::int64_t axis : s.list("perm")) s.require(is_between(axis, 0, s[0].rank() - 1), "axes of the input");
+}
+
 // Places begin + k * stride, k below size, of an array of the attribute `shape`.
 void places(const Subject& s) {
   const auto &shape = s.list("shape"), &begin = s.list("begin"), &strides = s.list("strides"), &sizes = s.list("sizes");
@@ -278,7 +282,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"reduce_min", {1, 1, any}}, {"reduce_prod", {1, 1, any}}, {"reduce_all", {1, 1, any}},
       {"reduce_any", {1, 1, any}}, {"cumsum", {1, 1, any}}, {"cumprod", {1, 1, any}},
       {"linear_recurrence", {2, 2, any}}, {"argmax", {1, 1, any}}, {"argmin", {1, 1, any}},
-      {"matmul", {2, 2, one_dtype}}, {"transpose", {1, 1, any}}, {"diag", {1, 1, any}}, {"diag_part", {1, 1, any}},
+      {"matmul", {2, 2, one_dtype}}, {"transpose", {1, 1, transpose}}, {"diag", {1, 1, any}}, {"diag_part", {1, 1, any}},
       {"band_part", {1, 1, any}}, {"cholesky", {1, 1, any}}, {"matrix_inverse", {1, 1, any}},
       {"triangular_solve", {2, 2, any}},
       {"concat", {1, no_limit, with_axis}}, {"split", {1, 1, split}}, {"slice", {1, 1, any}},
