@@ -5,6 +5,7 @@ namespace {
 
 std::vector<nn::LayerMaker> relu_layers(const std::vector<std::int64_t>& units) {
   std::vector<nn::LayerMaker> list;
+  list.reserve(units.size());
   for (const auto n : units) list.push_back(nn::dense(n, relu));
   return list;
 }

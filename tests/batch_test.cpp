@@ -1,11 +1,7 @@
 // Whole training steps through the batch rules: examples must reach every gradient without meeting.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-
-#include "tests/support/calls.h"
-#include "thalweg/autodiff/tape.h"
+#include "tests/support/batch_flow.h"
 #include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/concat/concat.h"
@@ -31,73 +27,11 @@
 namespace thalweg::testing {
 namespace {
 
-using Kind = BatchState::Kind;
-
 constexpr std::int64_t examples = 3;
 
 Tensor weight(const Shape& shape) { return random::normal(shape, {.stddev = 0.1, .seed = 5}); }
 Tensor labels_below(std::int64_t limit, const Shape& shape) {
   return random::uniform(shape, {.high = static_cast<double>(limit), .seed = 6, .dtype = i64});
-}
-
-// The states of all tensors of a step, from those of its inputs on.
-class Flow {
- public:
-  void follow(const std::vector<RecordedCall>& calls) {
-    for (const auto& call : calls) {
-      BatchStates in;
-      for (const auto& input : call.inputs) in.push_back(state(input));
-      const BatchStates out = step(call, in);
-      for (std::size_t i = 0; i < call.outputs.size(); ++i) states_[call.outputs[i].id()] = out[i];
-    }
-  }
-  void set_rows(const Tensor& tensor) { states_[tensor.id()] = BatchState::of_rows(0, 1); }
-  BatchState state(const Tensor& tensor) const {
-    const auto found = states_.find(tensor.id());
-    return found == states_.end() ? BatchState() : found->second;
-  }
-
- private:
-  // Sums and means are whole once all chunks are through; what is made of them then must need no chunk.
-  static BatchStates step(const RecordedCall& call, BatchStates& in) {
-    const auto has = [&](Kind kind) {
-      return std::any_of(in.begin(), in.end(), [kind](const auto& state) { return state.kind == kind; });
-    };
-    const bool added = has(Kind::sum) || has(Kind::mean);
-    if (!has(Kind::rows)) return BatchStates(call.outputs.size(), {.kind = added ? Kind::sum : Kind::whole});
-    EXPECT_FALSE(added) << call.info->name << " mixes sums and rows";
-    std::vector<const Spec*> specs;
-    for (const auto& input : call.inputs) specs.push_back(&input.spec());
-    const BatchStates out = call.info->batch_rule(call.op.get(), Inputs(specs), in, examples);
-    for (const auto& state : out) EXPECT_NE(state.kind, Kind::blocked) << call.info->name << " is blocked";
-    return out;
-  }
-  std::map<std::uint64_t, BatchState> states_;
-};
-
-// The step of this loss: its gradients by the weights are sums over the examples (row-sparse ones: rows of them).
-void expect_split(const std::vector<Tensor>& batch, const std::vector<Tensor>& weights,
-                  const std::function<Tensor()>& loss_of) {
-  std::vector<Gradient> gradients;
-  Tensor loss;
-  const auto calls = record_calls([&] {
-    GradientTape tape;
-    tape.watch(weights);
-    loss = loss_of();
-    gradients = tape.gradient(loss, weights);
-  });
-  Flow flow;
-  for (const auto& tensor : batch) flow.set_rows(tensor);
-  flow.follow(calls);
-  EXPECT_EQ(flow.state(loss).kind, Kind::mean);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    ASSERT_TRUE(gradients[i].defined()) << "weight " << i;
-    const BatchState state = flow.state(gradients[i].values());
-    EXPECT_EQ(state.kind, gradients[i].is_sparse() ? Kind::rows : Kind::sum) << "weight " << i;
-    if (gradients[i].is_sparse()) {
-      EXPECT_EQ(flow.state(gradients[i].indices()), state) << "weight " << i;
-    }
-  }
 }
 
 TEST(batch, transformer_step) {
@@ -107,7 +41,7 @@ TEST(batch, transformer_step) {
   const Tensor scale = ones({width}), offset = zeros({width}), qkv = weight({width, 3 * width});
   const Tensor out = weight({width, width}), up = weight({width, 4 * width}), bias = zeros({4 * width});
   const Tensor down = weight({4 * width, width}), top = weight({width, words});
-  expect_split({ids, next, padded}, {table, places, scale, offset, qkv, out, up, bias, down, top}, [&] {
+  expect_split(examples, {ids, next, padded}, {table, places, scale, offset, qkv, out, up, bias, down, top}, [&] {
     Tensor x = dropout(embedding_lookup(table, ids) + places, 0.1);
     const Tensor normed = reshape(layer_norm(x, scale, offset), {examples * time, width});
     const auto parts =
@@ -125,7 +59,7 @@ TEST(batch, attention_by_einsum_step) {
   constexpr std::int64_t time = 4, heads = 2, depth = 5, width = 6;
   const Tensor x = weight({examples, time, width}), q = weight({width, heads, depth}),
                k = weight({width, heads, depth});
-  expect_split({x}, {q, k}, [&] {
+  expect_split(examples, {x}, {q, k}, [&] {
     const Tensor scores = einsum("bqhd,bkhd->bhqk", {einsum("bti,ihd->bthd", {x, q}), einsum("bti,ihd->bthd", {x, k})});
     return reduce_mean(square(scores));
   });
@@ -136,7 +70,7 @@ TEST(batch, convolution_step) {
   const Tensor x = weight({examples, 8, 8, 2}), labels = labels_below(classes, {examples});
   const Tensor first = weight({3, 3, 2, 4}), scale = ones({4}), offset = zeros({4}), second = weight({3, 3, 4, 4});
   const Tensor transposed = weight({2, 2, 4, 4}), top = weight({64, classes}), bias = zeros({classes});
-  expect_split({x, labels}, {first, scale, offset, second, transposed, top, bias}, [&] {
+  expect_split(examples, {x, labels}, {first, scale, offset, second, transposed, top, bias}, [&] {
     Tensor y = relu(group_norm(conv2d(x, first, {.padding = same}), scale, offset, {.groups = 2}));
     y = avg_pool(y + conv2d(y, second, {.padding = same}));
     y = max_pool(conv2d_transpose(y, transposed, {examples, 8, 8, 4}, {.strides = {2}}));
@@ -152,7 +86,7 @@ TEST(batch, recurrent_step) {
   const Tensor kernel = weight({in, 4 * units}), recurrent = weight({units, 4 * units}), bias = zeros({4 * units});
   const Tensor kernel_2 = weight({units, 3 * units}), recurrent_2 = weight({units, 3 * units});
   const Tensor bias_2 = zeros({2, 3 * units}), none = zeros({examples, units});
-  expect_split({x, goal}, {kernel, recurrent, bias, kernel_2, recurrent_2, bias_2}, [&] {
+  expect_split(examples, {x, goal}, {kernel, recurrent, bias, kernel_2, recurrent_2, bias_2}, [&] {
     const auto first = lstm(x, none, none, kernel, recurrent, bias, {.go_backwards = true});
     const auto second = gru(first.sequence, first.h, kernel_2, recurrent_2, bias_2);
     return reduce_mean(squared_difference(second.sequence, goal) + square(expand_dims(first.c, 1)));
@@ -165,7 +99,7 @@ TEST(batch, recommender_step) {
   const Tensor clicked = cast(labels_below(2, {examples, shown}), f32), dense = weight({examples, 5});
   const Tensor user_table = weight({users, width}), item_table = weight({items, width});
   const Tensor project = weight({5, width}), deep = weight({3 * width, 1});
-  expect_split({user, item, clicked, dense}, {user_table, item_table, project, deep}, [&] {
+  expect_split(examples, {user, item, clicked, dense}, {user_table, item_table, project, deep}, [&] {
     const Tensor u = repeat(expand_dims(embedding_lookup(user_table, user), 1), shown, 1);
     const Tensor d = broadcast_to(expand_dims(sigmoid(matmul(dense, project)), 1), {examples, shown, width});
     const Tensor i = embedding_lookup(item_table, item);

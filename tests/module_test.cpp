@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <thread>
 
 #include "tests/support/values.h"
 #include "thalweg/autodiff/tape.h"
@@ -106,6 +107,15 @@ TEST(module, a_build_that_failed_can_be_repeated) {
   EXPECT_THROW(dense(zeros({2, 3}, i32)), Error);
   EXPECT_TRUE(dense.variables().empty());
   EXPECT_EQ(dense(zeros({2, 3})).shape(), (Shape{2, 2}));
+}
+
+TEST(module, threads_may_call_first_together) {
+  Net net;
+  net.set_weights({{"hidden/kernel", ones({5, 10})}, {"out/kernel", ones({10, 1})}});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_TRUE(near(net(ones({1, 5})), tensor({{50.f}}), 0)); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(net.variables().size(), 4u);
 }
 
 TEST(module, weights_given_before_the_first_call_are_used) {

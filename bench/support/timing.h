@@ -25,4 +25,13 @@ inline double best_seconds(const std::function<void()>& f, int rounds = 25) {
   return best;
 }
 
+// The time of one call.
+template <class F>
+double seconds(F&& f) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  f();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 }  // namespace thalweg::bench

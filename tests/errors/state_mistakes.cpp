@@ -30,6 +30,45 @@ const std::vector<Mistake> variables{
 MISTAKES(variables, variables);
 // clang-format on
 
+TEST(undefined_tensors, the_op_and_the_input_are_named) {
+  const tw::Tensor none, x = tw::ones({2, 2});
+  const std::pair<const char*, std::function<void()>> programs[] = {
+      {"matmul", [&] { tw::matmul(x, none); }},
+      {"concat",
+       [&] {
+         tw::concat({x, none}, 0);
+       }},
+      {"stack",
+       [&] {
+         tw::stack({x, none}, 0);
+       }},
+      {"softmax", [&] { tw::softmax(none); }},
+      {"transpose", [&] { tw::transpose(none); }},
+      {"reshape", [&] { tw::reshape(none, {4}); }},
+      {"squeeze", [&] { tw::squeeze(none); }},
+      {"layer_norm", [&] { tw::layer_norm(x, none, x); }},
+      {"batch_norm", [&] { tw::batch_norm(x, none, x); }},
+      {"attention", [&] { tw::attention(x, none, x); }},
+      {"gather", [&] { tw::gather(x, none); }},
+      {"slice", [&] { tw::slice(none, {0}, {1}); }},
+      {"split", [&] { tw::split(none, 2, 0); }},
+      {"cast", [&] { tw::cast(none, tw::f64); }},
+      {"conv2d", [&] { tw::conv2d(x, none); }},
+      {"pad", [&] { tw::pad(none, {}); }},
+      {"sort", [&] { tw::sort(none); }},
+      {"norm", [&] { tw::norm(none); }},
+      {"lstm", [&] { tw::lstm(x, none, x, x, x, x); }},
+      {"einsum",
+       [&] {
+         tw::einsum("ij,jk", {x, none});
+       }},
+      {"exp", [&] { tw::exp(none); }},
+      {"reduce_sum", [&] { tw::reduce_sum(none); }},
+  };
+  for (const auto& [op, program] : programs)
+    expect_message(error_of(program), op, {"expected a tensor as input ", "got an undefined one", ".defined()"});
+}
+
 TEST(variables, a_refused_assignment_changes_neither_value_nor_version) {
   tw::Variable w(tw::tensor({1.f, 2.f}), {.name = "w"});
   error_of([&] { w.assign(tw::zeros({3})); });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 
 namespace thalweg::models {
 namespace {
@@ -31,29 +32,55 @@ Tensor classes(std::int64_t count, const Shape& shape) {
 
 Tensor numbers(const Shape& shape) { return random::normal(shape, {.seed = 6}); }
 
-// Steps of plain gradient descent on one batch: every weight has a gradient, and the loss falls.
-void expect_learning(const nn::Module& model, const std::function<Tensor()>& loss, double rate, int steps = 8) {
-  const auto training = nn::training(true);
-  float first = 0, last = 0;
-  for (int i = 0; i < steps; ++i) {
-    GradientTape tape;
-    const Tensor value = loss();
-    auto variables = model.trainable_variables();
-    const auto gradients = tape.gradient(value, variables);
-    ASSERT_FALSE(variables.empty());
-    for (std::size_t k = 0; k < variables.size(); ++k) {
-      ASSERT_TRUE(gradients[k].defined()) << variables[k].name();
-      variables[k].assign_sub(gradients[k].dense() * rate);
-    }
-    last = value.item<float>();
-    if (i == 0) first = last;
+using Batch = std::vector<Tensor>;
+using Loss = std::function<Tensor(const Batch&)>;
+
+// One step of plain gradient descent; every weight has a gradient.
+Tensor descend(const nn::Module& model, const Loss& loss, const Batch& batch, double rate) {
+  GradientTape tape;
+  const Tensor value = loss(batch);
+  auto variables = model.trainable_variables();
+  const auto gradients = tape.gradient(value, variables);
+  EXPECT_FALSE(variables.empty());
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    EXPECT_TRUE(gradients[i].defined()) << variables[i].name();
+    if (gradients[i].defined()) variables[i].assign_sub(gradients[i].dense() * rate);
   }
-  EXPECT_LT(last, 0.98f * first);
+  return value;
+}
+
+std::map<std::string, Tensor> weights_of(const nn::Module& model) {
+  std::map<std::string, Tensor> values;
+  for (const auto& variable : model.variables()) values[variable.name()] = variable.value();
+  return values;
+}
+
+void expect_close(const Tensor& got, const Tensor& want, const std::string& what) {
+  const float scale = 1e-3f + reduce_max(abs(want)).item<float>();
+  EXPECT_LT(reduce_max(abs(got - want)).item<float>(), 1e-4f * scale) << what;
+}
+
+// The loss falls on one batch, and a compiled step does what an eager one does, moving statistics included.
+void expect_learning(nn::Module& model, const Loss& loss, const Batch& batch, double rate, int steps = 8) {
+  const auto training = nn::training(true);
+  const auto step = [&](const Batch& examples) { return descend(model, loss, examples, rate); };
+  const auto compiled = function(step);
+  const float first = compiled(batch).item<float>();  // the weights are made in this trace
+  for (int i = 0; i < steps; ++i) step(batch);
+  const auto before = weights_of(model);
+  const Tensor eager = step(batch);
+  const auto after = weights_of(model);
+  EXPECT_LT(eager.item<float>(), 0.98f * first);
+  model.set_weights(before);
+  expect_close(compiled(batch), eager, "loss");
+  for (const auto& [name, value] : weights_of(model)) expect_close(value, after.at(name), name);
 }
 
 void expect_classifier_learns(nn::Layer& model, const Tensor& x, const Tensor& labels, double rate) {
-  expect_learning(
-      model, [&] { return reduce_mean(sparse_softmax_cross_entropy(labels, model(x))); }, rate);
+  const auto loss = [&](const Batch& batch) {
+    return reduce_mean(sparse_softmax_cross_entropy(batch[1], model(batch[0])));
+  };
+  expect_learning(model, loss, {x, labels}, rate);
 }
 
 TEST_F(models, mlp) {
@@ -62,8 +89,16 @@ TEST_F(models, mlp) {
   EXPECT_EQ(parameters(model), 784 * 1024 + 1024 + 1024 * 1024 + 1024 + 1024 * 10 + 10);
   Mlp tiny({.hidden = {10}, .outputs = 1});
   const Tensor x = numbers({64, 5}), y = reduce_sum(x, {.axes = 1, .keepdims = true});
-  expect_learning(
-      tiny, [&] { return reduce_mean(square(tiny(x) - y)); }, 0.05);
+  const auto loss = [&](const Batch& batch) { return reduce_mean(square(tiny(batch[0]) - batch[1])); };
+  expect_learning(tiny, loss, {x, y}, 0.05);
+}
+
+TEST_F(models, a_function_whose_model_is_gone_is_an_error) {
+  auto model = std::make_unique<Mlp>();
+  const auto predict = function([net = model.get()](const Tensor& x) { return (*net)(x); });
+  predict(numbers({2, 4}));
+  model.reset();
+  EXPECT_THROW(predict(numbers({2, 4})), Error);
 }
 
 TEST_F(models, cnn) {
@@ -143,15 +178,16 @@ TEST_F(models, gpt_sizes) {
 
 TEST_F(models, dlrm) {
   Dlrm model({.tables = 3, .rows = 50, .size = 4, .bottom = {8, 4}, .top = {16, 8}});
-  const Tensor x = numbers({32, 5}), ids = classes(50, {32, 3});
+  const Tensor x = numbers({32, 5}), ids = classes(50, {32, 3}), labels = cast(classes(2, {32, 1}), f32);
+  const auto loss = [&](const Batch& batch) {
+    return reduce_mean(sigmoid_cross_entropy(batch[2], model(batch[0], batch[1])));
+  };
+  expect_learning(model, loss, {x, ids, labels}, 0.3, 40);
   EXPECT_EQ(model(x, ids).shape(), (Shape{32, 1}));
   EXPECT_EQ(parameters(model), 3 * 50 * 4 + 5 * 8 + 8 + 8 * 4 + 4 + 16 * 16 + 16 + 16 * 8 + 8 + 8 + 1);
-  const Tensor labels = cast(classes(2, {32, 1}), f32);
-  expect_learning(
-      model, [&] { return reduce_mean(sigmoid_cross_entropy(labels, model(x, ids))); }, 0.3, 40);
   GradientTape tape;
-  const Tensor loss = reduce_sum(model(x, ids));
-  const auto gradients = tape.gradient(loss, model.trainable_variables());
+  const Tensor sum = reduce_sum(model(x, ids));
+  const auto gradients = tape.gradient(sum, model.trainable_variables());
   int sparse = 0;
   for (const auto& gradient : gradients) sparse += gradient.is_sparse() ? 1 : 0;
   EXPECT_EQ(sparse, 3);
@@ -161,11 +197,12 @@ TEST_F(models, dlrm) {
 TEST_F(models, two_tower) {
   TwoTower model({.users = 20, .items = 30, .size = 4, .units = 8});
   const Tensor user = classes(20, {16}), item = classes(30, {16}), features = numbers({16, 5});
+  const auto loss = [&](const Batch& batch) {
+    return reduce_mean(sigmoid_cross_entropy(batch[3], model(batch[0], batch[1], batch[2])));
+  };
+  expect_learning(model, loss, {user, item, features, cast(classes(2, {16}), f32)}, 1);
   EXPECT_EQ(model(user, item, features).shape(), (Shape{16}));
   EXPECT_EQ(parameters(model), 20 * 4 + 30 * 4 + 20 + 30 + 4 * 8 + 8 + 9 * 8 + 8);
-  const Tensor labels = cast(classes(2, {16}), f32);
-  expect_learning(
-      model, [&] { return reduce_mean(sigmoid_cross_entropy(labels, model(user, item, features))); }, 1);
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include "tests/support/calls.h"
 #include "tests/support/values.h"
 #include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/fill/fill.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/slice/slice.h"
 
@@ -109,8 +111,13 @@ Tensor joined(const std::vector<Tensor>& parts, const BatchState& state, const s
   return sum;
 }
 
-// Over several groups of axes the order of a reduction depends on all sizes; everything else works row by row.
-bool rows_are_exact(const OpInfo& info) { return !std::string_view(info.name).starts_with("reduce_"); }
+// Products are cut into tasks by all of their sizes, and so are reductions over several groups of axes; everything else
+// works row by row.
+bool rows_are_exact(const OpInfo& info) {
+  const std::string_view name = info.name;
+  const auto inexact = {"reduce_", "matmul", "convolution", "lstm"};
+  return std::none_of(inexact.begin(), inexact.end(), [name](const char* start) { return name.starts_with(start); });
+}
 
 void compare(const RecordedCall& call, const Assignment& assignment, const std::vector<Chunk>& chunks) {
   std::vector<std::vector<Tensor>> parts(call.outputs.size());
@@ -159,8 +166,9 @@ void check_batch(const Sample& sample) {
 
 namespace {
 
-// Ops whose examples always mix; every other one must split somewhere.
-const std::set<std::string> never_split{"batch_norm", "batch_norm_backward"};
+// Ops whose examples always mix, and those that read none; every other one must split somewhere.
+const std::set<std::string> never_split{"batch_norm",  "batch_norm_backward", "distinct_rows", "fill",
+                                        "put_rows",    "random_tensor",       "take_rows"};
 
 TEST(batch, every_op_splits_unless_its_examples_mix) {
   std::set<std::string> splitting;
@@ -170,6 +178,13 @@ TEST(batch, every_op_splits_unless_its_examples_mix) {
         if (assignment.splits()) splitting.insert(call.info->name);
   }
   for (const auto* op : all_ops()) EXPECT_NE(splitting.count(op->name), never_split.count(op->name)) << op->name;
+}
+
+TEST(batch, a_part_of_a_fill) {
+  const auto calls = record_calls([] { fill({4, 6}, 2.5, f32); });
+  ASSERT_EQ(calls.size(), 1U);
+  const auto part = calls[0].info->with_batch(calls[0].op.get(), BatchState::of_rows(1, 2), 2);
+  EXPECT_TRUE(same_bits(apply(*calls[0].info, part.get(), std::span<const Tensor>())[0], full({4, 4}, 2.5, f32)));
 }
 
 }  // namespace

@@ -1,34 +1,305 @@
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "tests/support/values.h"
 #include "thalweg/thalweg.h"
 
-namespace tw = thalweg;
+namespace thalweg {
+namespace {
+
+using testing::same_bits;
+
+// One step of gradient descent on tanh(x w) against y.
+auto descent(Variable w) {
+  return [w](const Tensor& x, const Tensor& y) mutable {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(square(tanh(matmul(x, w)) - y));
+    w.assign_sub(tape.gradient(loss, w) * 0.1f);
+    return loss;
+  };
+}
+
+Variable weights(const char* name = "w") { return Variable(random::normal({5, 3}, {.seed = 1}), {.name = name}); }
+Tensor inputs(std::int64_t rows = 8) { return random::normal({rows, 5}, {.seed = 2}); }
+Tensor targets(std::int64_t rows = 8) { return random::normal({rows, 3}, {.seed = 3}); }
+
+template <class F>
+void expect_error(ErrorCode code, const std::vector<std::string>& words, F f) {
+  try {
+    f();
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(to_string(error.code()), std::string(to_string(code))) << error.what();
+    for (const auto& word : words)
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << "no \"" << word << "\" in: " << error.what();
+  }
+}
 
 TEST(Function, computes_what_the_callable_computes) {
-  const auto f = tw::function([](const tw::Tensor& x) { return tw::exp(x) * 2 + 1; });
-  const auto x = tw::tensor({0.5f, -1.f, 2.f});
-  EXPECT_EQ(f(x).to_vector<float>(), (tw::exp(x) * 2 + 1).to_vector<float>());
+  const auto f = function([](const Tensor& x) { return exp(x) * 2 + 1; });
+  const auto x = tensor({0.5f, -1.f, 2.f});
+  EXPECT_TRUE(same_bits(f(x), exp(x) * 2 + 1));
 }
 
 TEST(Function, trains_as_the_eager_step_does_bit_for_bit) {
-  const auto make = [] {
-    tw::random::set_seed(1);
-    return tw::Variable(tw::random::normal({5, 3}), {.name = "w"});
-  };
-  const auto x = tw::random::normal({8, 5}), y = tw::random::normal({8, 3});
-  const auto step = [&](tw::Variable w) {
-    return [=](const tw::Tensor& a, const tw::Tensor& b) mutable {
-      tw::GradientTape tape;
-      const auto loss = tw::reduce_mean(tw::square(tw::tanh(tw::matmul(a, w)) - b));
-      w.assign_sub(tape.gradient(loss, w) * 0.1f);
-      return loss;
-    };
-  };
-  auto eager_w = make(), compiled_w = make();
-  auto eager = step(eager_w);
-  const auto compiled = tw::function(step(compiled_w));
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(eager(x, y).item<float>(), compiled(x, y).item<float>()) << i;
-  EXPECT_EQ(eager_w.value().to_vector<float>(), compiled_w.value().to_vector<float>());
+  Variable a = weights(), b = weights();
+  auto eager = descent(a);
+  const auto compiled = function(descent(b));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(same_bits(eager(inputs(), targets()), compiled(inputs(), targets()))) << i;
+  EXPECT_TRUE(same_bits(a.value(), b.value()));
   EXPECT_EQ(compiled.stats().traces, 1);
-  EXPECT_EQ(compiled_w.version(), 5);
+  EXPECT_EQ(compiled.stats().hits, 4);
+  EXPECT_EQ(b.version(), 5);
 }
+
+TEST(Function, takes_and_returns_lists_pairs_and_tuples) {
+  const auto f = function([](const std::vector<Tensor>& in, const Tensor& x) {
+    return std::tuple(in[0] + x, std::vector{in[1] * x, x}, std::pair(x, in[0]));
+  });
+  const auto one = tensor({1.f}), two = tensor({2.f}), three = tensor({3.f});
+  const auto [sum, list, pair] = f(std::vector{one, two}, three);
+  EXPECT_EQ(sum.item<float>(), 4);
+  EXPECT_EQ(list[0].item<float>(), 6);
+  EXPECT_EQ(list[1].item<float>(), 3);
+  EXPECT_EQ(pair.first.item<float>(), 3);
+  EXPECT_EQ(pair.second.item<float>(), 1);
+}
+
+TEST(Function, swaps_variables) {
+  Variable a(tensor({1.f, 2.f})), b(tensor({3.f, 4.f}));
+  const auto swap = function([&] {
+    const Tensor old = a.value();
+    a.assign(b.value());
+    b.assign(old);
+  });
+  swap();
+  EXPECT_EQ(a.value().to_vector<float>(), (std::vector{3.f, 4.f}));
+  EXPECT_EQ(b.value().to_vector<float>(), (std::vector{1.f, 2.f}));
+  swap();
+  EXPECT_EQ(a.value().to_vector<float>(), (std::vector{1.f, 2.f}));
+}
+
+TEST(Function, reads_a_variable_in_the_order_of_the_program) {
+  Variable v(tensor({1.f}));
+  const auto f = function([&] {
+    const Tensor before = v.value();
+    v.assign_add(tensor({10.f}));
+    const Tensor between = v.value() * 1.5f;
+    v.assign_add(tensor({100.f}));
+    return std::vector{before, between, v.value()};
+  });
+  const auto got = f();
+  EXPECT_EQ(got[0].item<float>(), 1);
+  EXPECT_EQ(got[1].item<float>(), 16.5);
+  EXPECT_EQ(got[2].item<float>(), 111);
+  EXPECT_EQ(v.value().item<float>(), 111);
+}
+
+TEST(Function, a_tensor_read_before_keeps_its_value) {
+  Variable v(tensor({1.f}));
+  const auto f = function([&] { v.assign_add(tensor({1.f})); });
+  const Tensor held = v.value();
+  f();
+  EXPECT_EQ(held.item<float>(), 1);
+  EXPECT_EQ(v.value().item<float>(), 2);
+  EXPECT_EQ(f.stats().variable_copies, 1);
+}
+
+TEST(Function, keeps_a_plan_for_each_signature_within_the_bound) {
+  const auto f = function([](const Tensor& x) { return x * 2; }, {.max_plans = 2});
+  for (std::int64_t n : {1, 2, 1, 3, 1, 2}) f(zeros({n}));
+  const auto stats = f.stats();
+  EXPECT_EQ(stats.traces, 4);  // 1, 2, 3, and 2 again
+  EXPECT_EQ(stats.hits, 2);
+  EXPECT_EQ(stats.evictions, 2);
+  EXPECT_EQ(stats.plans, 2);
+  EXPECT_NE(stats.last_retrace_reason.find("argument 0 changed from f32 [1] to f32 [2]"), std::string::npos)
+      << stats.last_retrace_reason;
+}
+
+TEST(Function, warns_when_shapes_churn) {
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  const auto f = function([](const Tensor& x) { return x * 2; }, {.name = "churning"});
+  for (std::int64_t n = 1; n < 30; ++n) f(zeros({n}));
+  set_log_handler({});
+  ASSERT_EQ(warnings.size(), 2);
+  EXPECT_NE(warnings[0].find("churning"), std::string::npos) << warnings[0];
+}
+
+TEST(Function, a_warm_step_asks_the_system_for_no_memory) {
+  Variable w = weights();
+  const auto step = function(descent(w));
+  const Tensor x = inputs(), y = targets();
+  for (int i = 0; i < 3; ++i) step(x, y);
+  EXPECT_EQ(step.stats().allocations_last_step, 0);
+}
+
+TEST(Function, peak_is_measured_as_planned) {
+  Variable w = weights();
+  const auto step = function(descent(w));
+  const Tensor x = inputs(512), y = targets(512);
+  for (int i = 0; i < 3; ++i) step(x, y);
+  EXPECT_EQ(step.stats().measured_peak_bytes, step.plan(x, y).peak_bytes());
+}
+
+TEST(Function, inner_functions_become_part_of_the_outer_one) {
+  const auto inner = function([](const Tensor& x) { return x * x; });
+  const auto outer = function([&](const Tensor& x) { return inner(x) + inner(x + 1); });
+  EXPECT_EQ(outer(tensor({2.f})).item<float>(), 13);
+  EXPECT_EQ(inner.stats().traces, 0);
+}
+
+TEST(Function, draws_new_numbers_in_every_call_and_the_same_after_a_seed) {
+  const auto f = function([](const Tensor& x) { return dropout(x, 0.5) + random::normal({100}); });
+  const Tensor x = ones({100});
+  random::set_seed(5);
+  const Tensor first = f(x), second = f(x);
+  EXPECT_FALSE(same_bits(first, second));
+  random::set_seed(5);
+  EXPECT_TRUE(same_bits(f(x), first));
+  EXPECT_TRUE(same_bits(f(x), second));
+}
+
+TEST(Function, is_checked_against_the_eager_step_with_the_same_random_numbers) {
+  Variable w = weights();
+  const auto step = function(
+      [&](const Tensor& x) {
+        GradientTape tape;
+        const Tensor loss = reduce_sum(square(dropout(matmul(x, w), 0.3)));
+        w.assign_sub(tape.gradient(loss, std::vector{w})[0].dense() * 0.01f);
+        return loss;
+      },
+      {.check_against_eager = true});
+  step(inputs());
+  EXPECT_EQ(step.stats().traces, 1);
+}
+
+TEST(Function, says_when_the_callable_is_not_the_same_in_every_call) {
+  int calls = 0;
+  const auto f = function([&](const Tensor& x) { return x * static_cast<float>(++calls); },
+                          {.name = "counting", .check_against_eager = true});
+  expect_error(ErrorCode::internal, {"counting", "result 0", "changes between calls"}, [&] { f(ones({3})); });
+}
+
+TEST(Function, host_numbers_are_asked_before_each_call) {
+  double number = 1;
+  const auto f = function([&](const Tensor& x) { return x * host_number([&] { return number; }, f32); });
+  const Tensor x = tensor({2.f});
+  EXPECT_EQ(f(x).item<float>(), 2);
+  number = 5;
+  EXPECT_EQ(f(x).item<float>(), 10);
+  EXPECT_EQ(f.stats().traces, 1);
+}
+
+TEST(Function, a_tape_outside_differentiates_through_it) {
+  Variable w = weights();
+  const auto f = [&](const Tensor& x) { return tanh(matmul(x, w)) * 2; };
+  const auto compiled = function(f);
+  const Tensor x = inputs();
+  const auto gradients = [&](const auto& call) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = call(x);
+    const auto by_w = tape.gradient(reduce_sum(y * y), std::vector{w})[0].dense();
+    return by_w;
+  };
+  EXPECT_TRUE(testing::near(gradients(compiled), gradients(f), 1e-5));
+}
+
+TEST(Function, a_tape_outside_differentiates_to_second_order) {
+  const auto f = [](const Tensor& x) { return reduce_sum(sin(x) * exp(x * 0.5)); };
+  const auto compiled = function(f);
+  const Tensor x = cast(random::normal({6}, {.seed = 4}), f64);
+  const auto second = [&](const auto& call) {
+    GradientTape outer;
+    outer.watch(x);
+    Tensor first;
+    {
+      GradientTape inner;
+      inner.watch(x);
+      first = inner.gradient(call(x), x);
+    }
+    return outer.gradient(reduce_sum(first * first), x);
+  };
+  EXPECT_TRUE(testing::near(second(compiled), second(f), 1e-12));
+}
+
+TEST(Function, values_cannot_be_read_while_it_is_traced) {
+  const auto f = function([](const Tensor& x) { return x * x.item<float>(); }, {.name = "reader"});
+  expect_error(ErrorCode::failed_precondition, {"[item]", "reader", "tw::cond", "hint"}, [&] { f(tensor(2.f)); });
+}
+
+TEST(Function, a_symbolic_tensor_that_left_the_trace_is_named) {
+  Tensor leaked;
+  const auto f = function([&](const Tensor& x) { return leaked = x * 2; }, {.name = "leaky"});
+  f(ones({3}));
+  expect_error(ErrorCode::failed_precondition, {"leaky", "[3]"}, [&] { leaked.to_vector<float>(); });
+  expect_error(ErrorCode::failed_precondition, {"leaky"}, [&] { return leaked + 1; });
+  const auto g = function([&](const Tensor& x) { return x + leaked; }, {.name = "other"});
+  expect_error(ErrorCode::failed_precondition, {"leaky", "other"}, [&] { g(ones({3})); });
+}
+
+TEST(Function, refuses_recursion_and_undefined_results) {
+  std::function<Tensor(const Tensor&)> again;
+  const auto f = function([&](const Tensor& x) { return again(x); }, {.name = "endless"});
+  again = [&](const Tensor& x) { return f(x); };
+  expect_error(ErrorCode::unimplemented, {"endless", "while_loop"}, [&] { f(ones({1})); });
+  const auto g = function([](const Tensor&) { return Tensor(); }, {.name = "nothing"});
+  expect_error(ErrorCode::invalid_argument, {"nothing", "undefined"}, [&] { g(ones({1})); });
+}
+
+TEST(Function, a_failed_call_changes_nothing) {
+  Variable table(zeros({4, 2}), {.name = "table"}), other(ones({2}), {.name = "other"});
+  const auto step = function([&](const Tensor& ids) {
+    other.assign_add(ones({2}));
+    GradientTape tape;
+    const Tensor loss = reduce_sum(embedding_lookup(table, ids) * other);
+    table.assign_sub(tape.gradient(loss, table));
+    return loss;
+  });
+  step(tensor({0, 1}));
+  const auto table_before = table.value().to_vector<float>(), other_before = other.value().to_vector<float>();
+  expect_error(ErrorCode::out_of_range, {"7"}, [&] { step(tensor({0, 7})); });
+  EXPECT_EQ(table.value().to_vector<float>(), table_before);
+  EXPECT_EQ(other.value().to_vector<float>(), other_before);
+  step(tensor({2, 3}));
+}
+
+TEST(Function, what_it_refers_to_must_live) {
+  auto living = std::make_unique<Living>("the model");
+  const auto f = function([&](const Tensor& x) { return living->touch(), x * 2; }, {.name = "widow"});
+  f(ones({2}));
+  living.reset();
+  expect_error(ErrorCode::failed_precondition, {"widow", "the model"}, [&] { f(ones({2})); });
+}
+
+TEST(Function, threads_may_call_it_and_steps_are_ordered) {
+  Variable w(zeros({64}), {.name = "w"});
+  const auto step = function([&](const Tensor& x) {
+    w.assign_add(x);
+    return reduce_sum(w.value());
+  });
+  const auto predict = function([&](const Tensor& x) { return reduce_max(w.value() * x) - reduce_min(w.value() * x); });
+  const Tensor x = ones({64});
+  std::atomic<int> torn{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        if (t % 2 == 0)
+          step(x);
+        else if (predict(x).item<float>() != 0)  // a half updated variable would show
+          ++torn;
+        if (t == 7) (void)(w.value() * 2);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(torn, 0);
+  EXPECT_EQ(w.value().to_vector<float>(), std::vector<float>(64, 200));
+  EXPECT_EQ(w.version(), 200);
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -64,11 +64,14 @@ void TapeRecords::record(const OpCall& call) {
   }
 }
 
-void TapeRecords::read(const Variable& variable, const Tensor& value) {
+bool TapeRecords::watches(const Variable& variable) const {
   const bool asked =
       std::find(explicitly_watched_.begin(), explicitly_watched_.end(), variable.id()) != explicitly_watched_.end();
-  if (!asked && !(variable.trainable() && options_.watch_accessed_variables)) return;
-  if (!is_float(value.dtype())) return;
+  return is_float(variable.dtype()) && (asked || (variable.trainable() && options_.watch_accessed_variables));
+}
+
+void TapeRecords::read(const Variable& variable, const Tensor& value) {
+  if (!watches(variable)) return;
   tracked_[value.id()] = 1;
   variable_reads_.emplace_back(variable.id(), value.id());
   if (std::find(watched_.begin(), watched_.end(), variable) == watched_.end()) watched_.push_back(variable);

@@ -36,6 +36,9 @@ class TapeRecords final : public Recorder {
   void record(const OpCall& call) override;
   void read(const Variable& variable, const Tensor& value) override;
 
+  bool tracks(const Tensor& tensor) const override { return tracked(tensor); }
+  bool watches(const Variable& variable) const override;
+
   void watch(const Tensor& tensor);
   void watch(const Variable& variable);
   void start();

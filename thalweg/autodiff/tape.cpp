@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "thalweg/autodiff/gradient_log.h"
 #include "thalweg/autodiff/records.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/concat/row_stack.h"
@@ -104,7 +105,11 @@ std::vector<Gradient> GradientTape::gradient(const std::vector<Tensor>& targets,
 }
 std::vector<Gradient> GradientTape::gradient(const std::vector<Tensor>& targets, const std::vector<Variable>& sources,
                                              const GradientOptions& options) {
-  return run(*records_, targets, ids_of(*records_, sources), options);
+  auto gradients = run(*records_, targets, ids_of(*records_, sources), options);
+  if (auto* log = GradientLog::current())
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      if (gradients[i].defined()) log->add(sources[i].name(), gradients[i].dense());
+  return gradients;
 }
 std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,
                                              const GradientOptions& options) {
@@ -171,5 +176,13 @@ std::int64_t GradientTape::kept_bytes() const {
 }
 
 std::int64_t GradientTape::recorded_ops() const { return static_cast<std::int64_t>(records_->records().size()); }
+
+namespace {
+thread_local GradientLog* current_log = nullptr;
+}
+
+GradientLog::GradientLog() : outer_(current_log) { current_log = this; }
+GradientLog::~GradientLog() { current_log = outer_; }
+GradientLog* GradientLog::current() { return current_log; }
 
 }  // namespace thalweg

@@ -21,6 +21,9 @@ class Recorder {
   virtual void check(const OpInfo& info, std::span<const Tensor> inputs) = 0;  // before the op runs; may refuse it
   virtual void record(const OpCall& call) = 0;                                 // after it ran
   virtual void read(const Variable& variable, const Tensor& value) = 0;
+  // Whether an op on the tensor, or on the variable, would be recorded.
+  virtual bool tracks(const Tensor&) const { return false; }
+  virtual bool watches(const Variable&) const { return false; }
 
  protected:
   ~Recorder() = default;

@@ -5,7 +5,7 @@
 namespace thalweg {
 
 // The derivative of a scalar by one tensor: undefined (not connected), dense, or row-sparse as gather and
-// embedding_lookup make it: row indices[i] of the whole receives values[i]; repeated rows add.
+// embedding_lookup make it: row indices[i] of the whole receives values[i]; repeated rows add, row -1 stands for none.
 class TW_API Gradient {
  public:
   Gradient() = default;

@@ -125,7 +125,7 @@ struct OpInfo {
   Gradients (*gradient)(const void* op, const Kept&, const Tensors& dy, Needs);
   Tensors (*reference)(const void* op, const Tensors& in);
   std::shared_ptr<const void> (*copy)(const void* op);
-  double (*flops)(const void* op, Inputs);      // null: none
+  double (*flops)(const void* op, Inputs);                                                    // null: none
   std::shared_ptr<void> (*make)();                                                            // with default attributes
   void (*visit)(void* op, FieldVisitor&);                                                     // null: no attributes
   BatchStates (*batch_rule)(const void* op, Inputs, BatchStates& in, std::int64_t examples);  // null: blocked
@@ -137,7 +137,8 @@ struct OpInfo {
 Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs);
 
 template <class Op>
-Tensors apply(const OpInfo& info, const Op& op, std::initializer_list<Tensor> inputs) {
+requires(!std::is_pointer_v<Op>)  // a pointer is the op's address, not the op
+    Tensors apply(const OpInfo& info, const Op& op, std::initializer_list<Tensor> inputs) {
   return apply(info, static_cast<const void*>(&op), std::span(inputs.begin(), inputs.size()));
 }
 

@@ -6,6 +6,7 @@
 #include "thalweg/core/block_cache.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
+#include "thalweg/core/scalar.h"
 #include "thalweg/core/tracer.h"
 
 namespace thalweg {
@@ -102,11 +103,9 @@ void require_whole(const char* op, Number value, DType dtype) {
                 "expected a whole number for a tensor of {}, got {}", dtype, value.real);
 }
 
-Tensor scalar(Number value, DType dtype) {
-  require_whole("scalar", value, dtype);
-  Tensor tensor = allocate_tensor({dtype, {}}, memory::by_user);
+ScalarBytes::ScalarBytes(Number value, DType dtype) {
   with_type(dtype, [&]<class T>(TypeTag<T>) {
-    auto& element = *static_cast<T*>(mutable_data(tensor));
+    T element;
     if constexpr (std::is_same_v<T, bool>)
       element = value.real != 0;
     else if constexpr (std::is_integral_v<T>)
@@ -115,7 +114,15 @@ Tensor scalar(Number value, DType dtype) {
       element = value.real;
     else
       element = static_cast<T>(static_cast<float>(value.real));
+    std::memcpy(bytes.data(), &element, sizeof(T));
   });
+}
+
+Tensor scalar(Number value, DType dtype) {
+  require_whole("scalar", value, dtype);
+  Tensor tensor = allocate_tensor({dtype, {}}, memory::by_user);
+  const ScalarBytes element(value, dtype);
+  std::memcpy(mutable_data(tensor), element.data(), static_cast<std::size_t>(size_of(dtype)));
   return tensor;
 }
 

@@ -42,6 +42,12 @@ Registry& registry() {
   return *state;
 }
 
+Tensor copy_of(const Tensor& value) {
+  Tensor copy = allocate_tensor(value.spec(), memory::by_variable);
+  if (value.bytes() > 0) std::memcpy(mutable_data(copy), value.impl().data, static_cast<std::size_t>(value.bytes()));
+  return copy;
+}
+
 // The tensor's bytes as a variable's own: shared when they are exactly its own, copied when they belong to the host or
 // to a larger tensor.
 Tensor adopt(const Tensor& value) {
@@ -52,9 +58,14 @@ Tensor adopt(const Tensor& value) {
     buffer->set_owner(memory::by_variable);
     return view_of(value, value.spec());
   }
-  Tensor copy = allocate_tensor(value.spec(), memory::by_variable);
-  if (value.bytes() > 0) std::memcpy(mutable_data(copy), value.impl().data, static_cast<std::size_t>(value.bytes()));
-  return copy;
+  return copy_of(value);
+}
+
+// Gives the variable storage of its own, with the same bytes; whether that was a copy.
+bool own(VariableImpl& impl) {
+  if (impl.storage.impl().buffer->unique()) return false;
+  impl.storage = copy_of(impl.storage);
+  return true;
 }
 
 // Waits for a plan that is assigning the variable.
@@ -66,7 +77,7 @@ std::shared_lock<std::shared_mutex> shared_gate(const VariableImpl& impl) {
 // into[i] = from[i] + sign * by[i]; into may be from.
 template <class T>
 void add_into(T* into, const T* from, const T* by, std::int64_t n, int sign) {
-  const auto sum = [sign](T a, T b) {
+  const auto sum = [=](T a, T b) {
     if constexpr (std::is_same_v<T, bool>)
       return a || b;
     else if constexpr (std::is_integral_v<T>)
@@ -195,14 +206,28 @@ void* VariableStorage::read(const Variable& variable) { return variable.checked(
 void* VariableStorage::write(const Variable& variable, std::int64_t& copied) {
   auto& impl = variable.checked();
   std::lock_guard lock(impl.mutex);
-  if (!impl.storage.impl().buffer->unique()) {
-    const Tensor shared = impl.storage;
-    impl.storage = allocate_tensor(impl.spec, memory::by_variable);
-    if (impl.spec.bytes() > 0)
-      std::memcpy(mutable_data(impl.storage), shared.impl().data, static_cast<std::size_t>(impl.spec.bytes()));
-    ++copied;
-  }
+  copied += own(impl);
   return mutable_data(impl.storage);
+}
+
+void VariableStorage::change(std::span<const Variable> variables, FunctionRef<void(std::span<void* const>)> change) {
+  SmallVector<std::shared_mutex*, 4> gates;
+  SmallVector<VariableImpl*, 4> order;
+  for (const auto& variable : variables) {
+    order.push_back(&variable.checked());
+    if (auto* gate = order.back()->known_gate.load(std::memory_order_acquire)) gates.push_back(&gate->mutex);
+  }
+  std::sort(gates.begin(), gates.end());
+  std::sort(order.begin(), order.end());
+  std::vector<std::unique_lock<std::shared_mutex>> alone;
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (auto* gate : gates)
+    if (alone.empty() || alone.back().mutex() != gate) alone.emplace_back(*gate);
+  for (auto* impl : order) locks.emplace_back(impl->mutex), own(*impl);
+  SmallVector<void*, 4> bytes;
+  for (const auto& variable : variables) bytes.push_back(mutable_data(variable.checked().storage));
+  change({bytes.data(), bytes.size()});
+  for (auto* impl : order) ++impl->version;
 }
 
 void VariableStorage::count_assignment(const Variable& variable) {

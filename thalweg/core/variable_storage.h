@@ -6,6 +6,7 @@
 #include <shared_mutex>
 #include <span>
 
+#include "thalweg/core/function_ref.h"
 #include "thalweg/core/variable.h"
 
 namespace thalweg {
@@ -23,6 +24,9 @@ class VariableStorage {
   static void* read(const Variable& variable);
   // Bytes that belong to the variable alone: those that a tensor shares are copied first, and `copied` counts it.
   static void* write(const Variable& variable, std::int64_t& copied);
+  // The same outside of plans, for different variables at once: `change` works on their bytes, which counts as one
+  // assignment of each.
+  static void change(std::span<const Variable> variables, FunctionRef<void(std::span<void* const> bytes)> change);
   static void count_assignment(const Variable& variable);
 
   // The value and the number of assignments that made it. The caller holds the gate.

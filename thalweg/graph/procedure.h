@@ -15,7 +15,9 @@ class Procedure {
                    std::byte* workspace) const = 0;
 };
 
-// The graph must have neither variables nor host numbers. `effort`: see compile.h.
+// The graph must have neither variables nor host numbers. `effort`: see compile.h; all_passes: a graph as traced, which
+// first goes through the passes.
+inline constexpr int all_passes = -1;
 std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort = 0);
 
 }  // namespace thalweg

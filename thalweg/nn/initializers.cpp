@@ -5,8 +5,14 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/random/random.h"
+#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/slice/slice.h"
+#include "thalweg/ops/transpose/transpose.h"
 
 namespace thalweg::nn::initializers {
 namespace {
@@ -49,20 +55,35 @@ void orthonormalize(std::vector<double>& rows, std::size_t count, std::size_t le
   }
 }
 
+// Orthonormal rows that span those of x [count, length], a block at a time: the products with the rows before it are
+// matrix products.
+Tensor orthonormal_rows(const Tensor& x) {
+  const std::int64_t count = x.shape()[0], length = x.shape()[1], block_rows = 16;
+  std::vector<Tensor> blocks;
+  for (std::int64_t begin = 0; begin < count; begin += block_rows) {
+    const std::int64_t rows = std::min(block_rows, count - begin);
+    Tensor block = slice(x, {begin, 0}, {rows, length});
+    if (begin > 0) {
+      const Tensor before = concat(blocks, 0);
+      for (int sweep = 0; sweep < 2; ++sweep)
+        block = block - matmul(matmul(block, before, {.transpose_b = true}), before);
+      blocks = {before};
+    }
+    auto values = block.to_vector<double>();
+    orthonormalize(values, static_cast<std::size_t>(rows), static_cast<std::size_t>(length));
+    blocks.push_back(Tensor::from(values, block.shape()));
+  }
+  return concat(blocks, 0);
+}
+
 Tensor make_orthogonal(const Shape& shape, DType dtype, const Orthogonal& options) {
   TW_CHECK_USER(shape.rank() >= 2, "orthogonal", "use another initializer for vectors and scalars",
                 "expected a shape of rank 2 or more, got {}", shape);
-  const auto columns = static_cast<std::size_t>(shape.last());
-  const auto rows = static_cast<std::size_t>(shape.product(0, shape.rank() - 1));
-  const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
-  const Shape drawn{static_cast<std::int64_t>(count), static_cast<std::int64_t>(length)};
-  auto basis = random::normal(drawn, {.seed = options.seed, .dtype = f64}).to_vector<double>();
-  orthonormalize(basis, count, length);
-  std::vector<double> values(rows * columns);
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t j = 0; j < length; ++j)
-      values[rows <= columns ? i * columns + j : j * columns + i] = options.gain * basis[i * length + j];
-  return cast(Tensor::from(values, shape), dtype);
+  const std::int64_t columns = shape.last(), rows = shape.product(0, shape.rank() - 1);
+  if (rows * columns == 0) return thalweg::zeros(shape, dtype);
+  const Shape drawn{std::min(rows, columns), std::max(rows, columns)};
+  const Tensor basis = orthonormal_rows(random::normal(drawn, {.seed = options.seed, .dtype = f64}));
+  return cast(reshape((rows <= columns ? basis : transpose(basis)) * options.gain, shape), dtype);
 }
 
 }  // namespace

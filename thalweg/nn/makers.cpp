@@ -6,6 +6,7 @@ LayerMaker dense(DenseOptions options) { return maker<Dense>("dense", std::move(
 LayerMaker dense(std::int64_t units, Activation activation) {
   return dense({.units = units, .activation = std::move(activation)});
 }
+LayerMaker einsum_dense(EinsumDenseOptions options) { return maker<EinsumDense>("einsum_dense", std::move(options)); }
 
 LayerMaker conv1d(ConvOptions options) { return maker<Conv1D>("conv1d", std::move(options)); }
 LayerMaker conv2d(ConvOptions options) { return maker<Conv2D>("conv2d", std::move(options)); }

@@ -7,6 +7,7 @@
 #include "thalweg/nn/dense.h"
 #include "thalweg/nn/depthwise.h"
 #include "thalweg/nn/dropout.h"
+#include "thalweg/nn/einsum_dense.h"
 #include "thalweg/nn/embedding.h"
 #include "thalweg/nn/norms.h"
 #include "thalweg/nn/pool.h"
@@ -27,6 +28,7 @@ LayerMaker maker(const char* kind, Options options) {
 
 TW_API LayerMaker dense(DenseOptions options);
 TW_API LayerMaker dense(std::int64_t units, Activation activation = {});
+TW_API LayerMaker einsum_dense(EinsumDenseOptions options);
 
 TW_API LayerMaker conv1d(ConvOptions options);
 TW_API LayerMaker conv2d(ConvOptions options);

@@ -78,14 +78,17 @@ Tensor Module::regularization_loss() const {
 }
 
 void Module::set_weights(const std::map<std::string, Tensor>& values) {
-  for (const auto& [name, value] : values) pending_[name] = value;
-  for (auto& variable : variables()) {
-    const auto value = pending_.extract(variable.name());
-    if (value) variable.assign(cast(value.mapped(), variable.dtype()));
+  {
+    const std::lock_guard lock(pending_mutex_);
+    for (const auto& [name, value] : values) pending_[name] = value;
   }
+  for (auto& variable : variables())
+    if (const Tensor value = take_pending(variable.name()); value.defined())
+      variable.assign(cast(value, variable.dtype()));
 }
 
 std::vector<std::string> Module::pending_weights() const {
+  const std::lock_guard lock(pending_mutex_);
   std::vector<std::string> names;
   for (const auto& [name, value] : pending_) names.push_back(name);
   return names;
@@ -93,7 +96,10 @@ std::vector<std::string> Module::pending_weights() const {
 
 // What set_weights of this module, or of one around it, left for the variable.
 Tensor Module::take_pending(const std::string& variable) {
-  if (const auto value = pending_.extract(variable)) return value.mapped();
+  {
+    const std::lock_guard lock(pending_mutex_);
+    if (const auto value = pending_.extract(variable)) return value.mapped();
+  }
   return parent_ ? parent_->take_pending(variable) : Tensor();
 }
 

@@ -99,6 +99,7 @@ class TW_API Module {
   Module* parent_ = nullptr;
   std::vector<Module*> modules_;
   std::vector<Weight> weights_;
+  mutable std::mutex pending_mutex_;  // modules inside take their weights on any thread
   std::map<std::string, Tensor> pending_;
   bool trainable_ = true;
 

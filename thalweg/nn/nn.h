@@ -9,6 +9,7 @@
 #include "thalweg/nn/dense.h"
 #include "thalweg/nn/depthwise.h"
 #include "thalweg/nn/dropout.h"
+#include "thalweg/nn/einsum_dense.h"
 #include "thalweg/nn/embedding.h"
 #include "thalweg/nn/initializers.h"
 #include "thalweg/nn/layer.h"

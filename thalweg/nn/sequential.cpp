@@ -10,7 +10,7 @@ namespace thalweg::nn {
 LayerMaker::LayerMaker(std::string kind, std::string name, Make make)
     : kind_(std::move(kind)), name_(std::move(name)), make_(std::move(make)) {}
 
-LayerMaker::LayerMaker(Activation function)
+LayerMaker::LayerMaker(const Activation& function)
     : LayerMaker("lambda", "", [function](Module& parent, std::string name) -> std::unique_ptr<Layer> {
         return std::make_unique<Lambda>(parent, std::move(name), LambdaOptions{.function = function});
       }) {}

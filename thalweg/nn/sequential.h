@@ -15,7 +15,7 @@ class TW_API LayerMaker {
   using Make = std::function<std::unique_ptr<Layer>(Module& parent, std::string name)>;
   // `name` if it is not empty; otherwise `kind`, with a number from the second of its kind on: dense, dense_1, …
   LayerMaker(std::string kind, std::string name, Make make);
-  LayerMaker(Activation function);
+  LayerMaker(const Activation& function);
   template <class F>
   requires(!std::is_same_v<F, LayerMaker> && !std::is_same_v<F, Activation> && std::is_constructible_v<Activation, F>)
       LayerMaker(F function)

@@ -58,8 +58,8 @@ class Summary {
     }
     const bool known = module.output_known_;
     if (count > 0 || known)
-      rows_.push_back({{module.path_.empty() ? "." : module.path_, known ? without_batch(module.output_) : "",
-                        count > 0 ? grouped(count) : ""}});
+      rows_.push_back(
+          {{module.path_.empty() ? "." : module.path_, known ? without_batch(module.output_) : "", grouped(count)}});
   }
 
   std::vector<Row> rows_ = {{{"layer", "output shape", "parameters"}}};

@@ -5,6 +5,7 @@
 #include <list>
 #include <mutex>
 
+#include "thalweg/core/variable_storage.h"
 #include "thalweg/ops/row_ops.h"
 
 namespace thalweg {
@@ -122,6 +123,23 @@ Tensors run_written(const WrittenProgram& written, const Tensors& inputs) {
   Tensors read;
   for (int i : written.reads) read.push_back(inputs[static_cast<std::size_t>(i)]);
   return run_fused(written.program, read);
+}
+
+void run_in_place(const WrittenProgram& written, std::span<const Variable> variables, const Tensors& inputs) {
+  VariableStorage::change(variables, [&](std::span<void* const> bytes) {
+    SmallVector<Array, 4> from, to;
+    for (std::size_t i = 0; i < variables.size(); ++i) to.push_back({bytes[i], &variables[i].spec()});
+    for (int number : written.reads) {
+      const auto i = static_cast<std::size_t>(number);
+      if (i < to.size()) {
+        from.push_back(to[i]);
+      } else {
+        const Tensor& input = inputs[i - to.size()];
+        from.push_back({mutable_data(input), &input.spec()});
+      }
+    }
+    run_program(written.program, {from.data(), from.size()}, {to.data(), to.size()});
+  });
 }
 
 }  // namespace thalweg

@@ -3,6 +3,7 @@
 // A value of a program being written down. A row's text, instantiated on Expression, becomes instructions; equal ones
 // are written once.
 #include "thalweg/core/function_ref.h"
+#include "thalweg/core/variable.h"
 #include "thalweg/ops/program.h"
 
 namespace thalweg {
@@ -60,7 +61,9 @@ struct WrittenProgram {
 // Writes down what `formula` makes of inputs 0, 1, …; its results become the outputs. Equal programs are kept once, for
 // the life of the process.
 const WrittenProgram& write_program(int inputs, FunctionRef<Expressions(const Expressions& inputs)> formula);
-// The same with tensors for its inputs, those that it does not read included.
+// The program on tensors for its inputs, those that it does not read included.
 Tensors run_written(const WrittenProgram& written, const Tensors& inputs);
+// The same outside of traces on the bytes of variables, which are its first inputs and its outputs.
+void run_in_place(const WrittenProgram& written, std::span<const Variable> variables, const Tensors& inputs);
 
 }  // namespace thalweg

@@ -12,7 +12,7 @@ namespace {
 
 Tensor row_gradient_as_ops(Row row, int input, const Tensor (&values)[5]) {
   [[maybe_unused]] const auto& [x, z, a, y, dy] = values;
-  const Tensor none;
+  Tensor none;
   switch (row) {
 #include "thalweg/ops/row_derivative_cases.h"
     case Row::count: break;

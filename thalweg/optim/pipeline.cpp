@@ -5,9 +5,10 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
-#include "thalweg/ops/clip/clip.h"
+#include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/row_language.h"
+#include "thalweg/ops/row_sparse/row_sparse.h"
 #include "thalweg/ops/widen.h"
 
 namespace thalweg::optim {
@@ -29,10 +30,9 @@ void warn_of_undefined(const std::vector<std::string>& names) {
   warn("apply: no gradient for " + list + "; the loss does not depend on them, they stay as they are");
 }
 
-// The dense gradient as the update reads it.
-Tensor dense_for(const Gradient& gradient, DType variable) {
-  const Tensor g = gradient.dense();
-  return g.dtype() == variable ? g : cast(g, wide(variable));
+// A gradient's values as the update of a variable reads them.
+Tensor values_for(const Gradient& gradient, DType variable) {
+  return gradient.dtype() == variable ? gradient.values() : cast(gradient.values(), wide(variable));
 }
 
 // {the mean of what was added so far, the sum to go on with} from sum, g, the weights of g and of all, due
@@ -68,12 +68,20 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
       continue;
     }
     check_gradient(gradients[i], variables[i]);
-    items.push_back({&entries_[place->second], gradients[i], {}});
+    items.push_back({&entries_[place->second], prepared(gradients[i], variables[i]), {}});
   }
   TW_CHECK_USER(!items.empty(), "apply", "compute the loss from the variables while the tape records",
                 "expected a gradient for some variable, got none: \"{}\" has no path to the loss", undefined.front());
   if (!undefined.empty()) warn_of_undefined(undefined);
   return items;
+}
+
+// Row-sparse gradients stay so, with every row once, where the rule can do with rows and they are few.
+Gradient Pipeline::prepared(const Gradient& gradient, const Variable& variable) const {
+  if (!gradient.is_sparse()) return gradient;
+  const bool few = 5 * gradient.indices().size() <= 4 * variable.shape()[0];
+  if (!few || options_.accumulate_steps > 1 || !rule_->by_rows(variable)) return gradient.dense();
+  return combine_rows(gradient);
 }
 
 Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
@@ -116,11 +124,11 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Apply& options) {
 void Pipeline::clip(std::vector<Item>& items) const {
   const auto bounded = [](const Tensor& norm, double bound) { return bound / maximum(norm, bound); };
   if (options_.clip_norm)
-    for (auto& item : items) item.scale = bounded(global_norm({item.gradient}), *options_.clip_norm);
+    for (auto& item : items) item.scale = bounded(norm_of_distinct("apply", {item.gradient}), *options_.clip_norm);
   if (!options_.global_clip_norm) return;
   std::vector<Gradient> gradients;
   for (const auto& item : items) gradients.push_back(item.gradient);
-  const Tensor norm = global_norm(gradients);
+  const Tensor norm = norm_of_distinct("apply", gradients);
   // The difference is NaN where the norm is not finite: then every gradient becomes NaN.
   const Tensor scale = bounded(norm, *options_.global_clip_norm) + (norm - norm);
   for (auto& item : items) item.scale = scale;
@@ -128,25 +136,48 @@ void Pipeline::clip(std::vector<Item>& items) const {
 
 Step Pipeline::next_step(const Tensor& due) const { return {cast(iterations_, f64) + 1, learning_rate(), due}; }
 
-void Pipeline::update(std::vector<Item>& items, const Step& step) {
+// The frame with what an update starts from: the whole of the tables, or the rows that the gradient has.
+Update Pipeline::read(const Entry& entry, const Update& frame, const Gradient& gradient) {
+  Update update = frame;
+  for (const auto& table : entry.tables)
+    update.tables.push_back(gradient.is_sparse() ? take_rows(table, gradient.indices()) : table.value());
+  update.g = values_for(gradient, entry.tables.front().dtype());
+  return update;
+}
+
+void Pipeline::update_whole(Entry& entry, Update frame, const Gradient& gradient) {
+  frame.g = values_for(gradient, entry.variable().dtype());
+  if (!tracer() && rule_->update_in_place(entry.tables, frame)) return;
+  const Tensors changed = rule_->update(entry.variable(), read(entry, frame, gradient));
+  for (std::size_t i = 0; i < changed.size(); ++i) entry.tables[i].assign(changed[i]);
+}
+
+void Pipeline::update(const std::vector<Item>& items, const Step& step) {
   const Tensors scalars = rule_->scalars(step);
   Tensor share;
   if (options_.ema_momentum) share = where(step.t == 1, 1, 1 - *options_.ema_momentum + 0 * step.t);
-  for (const auto& [entry, gradient, scale] : items) {
-    const DType dtype = entry->variable.dtype();
-    Update update{.w = entry->variable.value(), .g = dense_for(gradient, dtype), .bound = options_.clip_value};
-    for (const auto& slot : entry->slots) update.slots.push_back(slot);
-    for (const auto& number : scalars) update.scalars.push_back(number_for(number, dtype));
-    if (entry->decay) update.decay = number_for(step.rate * *entry->decay, dtype);
-    if (scale.defined()) update.scale = number_for(scale, dtype);
-    update.due = step.due;
-    if (entry->average.defined()) update.average = entry->average, update.share = number_for(share, dtype);
-
-    const Tensors changed = rule_->update(entry->variable, update);
-    entry->variable.assign(changed[0]);
-    for (std::size_t i = 0; i < entry->slots.size(); ++i) entry->slots[i].assign(changed[i + 1]);
-    if (entry->average.defined()) entry->average.assign(changed.back());
+  for (const auto& item : items) {
+    const DType dtype = item.entry->variable().dtype();
+    Update frame{.bound = options_.clip_value, .due = step.due};
+    for (const auto& number : scalars) frame.scalars.push_back(number_for(number, dtype));
+    if (item.entry->decay) frame.decay = number_for(step.rate * *item.entry->decay, dtype);
+    if (item.scale.defined()) frame.scale = number_for(item.scale, dtype);
+    if (share.defined()) frame.share = number_for(share, dtype);
+    if (item.gradient.is_sparse())
+      update_rows(item, frame);
+    else
+      update_whole(*item.entry, frame, item.gradient);
   }
+}
+
+// The touched rows are computed from what they were. Unless rows without a gradient rest, all rows then take the update
+// with a gradient of zero; at last the touched ones are put in.
+void Pipeline::update_rows(const Item& item, const Update& frame) {
+  auto& [entry, gradient, scale] = item;
+  const Tensors changed = rule_->update(entry->variable(), read(*entry, frame, gradient));
+  const bool rest = options_.sparse == Sparse::lazy || (rule_->rests() && !entry->decay && !frame.share.defined());
+  if (!rest) update_whole(*entry, frame, scalar(0, entry->variable().dtype()));
+  for (std::size_t i = 0; i < changed.size(); ++i) put_rows(entry->tables[i], gradient.indices(), changed[i]);
 }
 
 }  // namespace thalweg::optim

@@ -42,10 +42,10 @@ class Pipeline {
  private:
   // A variable with its state.
   struct Entry {
-    Variable variable;
-    std::vector<Variable> slots;
-    Variable average, sum;  // undefined: not in use
+    std::vector<Variable> tables;  // the variable, the slots of the rule, the average if there is one
+    Variable sum;                  // of gradients; undefined: not in use
     std::optional<double> decay;
+    Variable& variable() { return tables.front(); }
   };
   // A gradient on its way.
   struct Item {
@@ -55,12 +55,16 @@ class Pipeline {
   };
 
   std::vector<Item> items_of(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables);
+  static Update read(const Entry& entry, const Update& frame, const Gradient& gradient);
+  void update_whole(Entry& entry, Update frame, const Gradient& gradient);
+  Gradient prepared(const Gradient& gradient, const Variable& variable) const;
   Entry make_entry(const Variable& variable) const;
   Variable make_state(const std::string& name, const Shape& shape, double initial, DType dtype) const;
   Step next_step(const Tensor& due) const;
   Tensor accumulate(std::vector<Item>& items, const Apply& options);
   void clip(std::vector<Item>& items) const;
-  void update(std::vector<Item>& items, const Step& step);
+  void update(const std::vector<Item>& items, const Step& step);
+  void update_rows(const Item& item, const Update& frame);
 
   const std::string name_;
   const CommonOptions options_;

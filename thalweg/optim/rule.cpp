@@ -10,45 +10,40 @@ namespace {
 using namespace rows;
 
 // The frame around every rule, for expressions and tensors alike. A null pointer: not in use.
-template <class V>
+template <class V, class List>
 struct Frame {
-  const V *decay = {}, *scale = {}, *due = {}, *average = {}, *share = {};
+  const List& tables;
+  const V *decay = {}, *scale = {}, *due = {}, *share = {};
   std::optional<double> bound = {};
 
-  V weight(const V& w) const { return decay ? w - w * *decay : w; }
-
+  V weight() const { return decay ? tables[0] - tables[0] * *decay : tables[0]; }
+  List slots() const { return List(tables.begin() + 1, tables.end() - (share ? 1 : 0)); }
   V gradient(const V& g) const {
     if (bound) return minimum(maximum(g, -*bound), *bound);
     return scale ? g * *scale : g;
   }
-
-  // `changed` (w and the slots) where the update is due, and the average after it.
-  template <class List>
-  List settled(const V& w, const List& slots, List changed) const {
-    if (average) changed.push_back(*average + (changed[0] - *average) * *share);
-    if (!due) return changed;
-    changed[0] = where(*due, changed[0], w);
-    for (std::size_t i = 0; i < slots.size(); ++i) changed[i + 1] = where(*due, changed[i + 1], slots[i]);
-    if (average) changed.back() = where(*due, changed.back(), *average);
+  // The tables after an update that changes w and the slots.
+  List settled(List changed) const {
+    if (share) changed.push_back(tables.back() + (changed[0] - tables.back()) * *share);
+    if (due)
+      for (std::size_t i = 0; i < changed.size(); ++i) changed[i] = where(*due, changed[i], tables[i]);
     return changed;
   }
 };
 
-const Tensor* given(const Tensor& tensor) { return tensor.defined() ? &tensor : nullptr; }
-
-// Inputs of the program: w, g, the slots, the scalars, then what is in use of the frame.
+// Inputs of the program: the tables if they are given, g, the scalars, then what is in use of the frame.
 Tensors inputs_of(const Update& update) {
-  Tensors inputs{update.w, update.g};
-  inputs.append(update.slots.begin(), update.slots.end());
+  Tensors inputs = update.tables;
+  inputs.push_back(update.g);
   inputs.append(update.scalars.begin(), update.scalars.end());
-  for (const Tensor* tensor : {&update.decay, &update.scale, &update.due, &update.average, &update.share})
+  for (const Tensor* tensor : {&update.decay, &update.scale, &update.due, &update.share})
     if (tensor->defined()) inputs.push_back(*tensor);
   return inputs;
 }
 
 std::size_t key_of(const Update& update) {
   std::size_t key = 0;
-  for (bool used : {update.decay.defined(), update.scale.defined(), update.due.defined(), update.average.defined(),
+  for (bool used : {update.decay.defined(), update.scale.defined(), update.due.defined(), update.share.defined(),
                     update.bound.has_value()})
     key = 2 * key + used;
   return key;
@@ -56,35 +51,45 @@ std::size_t key_of(const Update& update) {
 
 }  // namespace
 
-const WrittenProgram& ElementwiseRule::program(const Update& update) {
+const WrittenProgram& ElementwiseRule::program(std::size_t tables, const Update& update) {
   auto& known = programs_[key_of(update)];
   if (known) return *known;
-  const std::size_t slots = update.slots.size(), scalars = update.scalars.size();
-  known = &write_program(static_cast<int>(inputs_of(update).size()), [&](const Expressions& in) {
-    const Expression* next = in.begin() + 2 + slots + scalars;
+  const std::size_t scalars = update.scalars.size();
+  const std::size_t inputs = inputs_of(update).size() + tables - update.tables.size();
+  known = &write_program(static_cast<int>(inputs), [&](const Expressions& in) {
+    const Expression* next = in.begin() + tables + 1 + scalars;
     const auto take = [&](const Tensor& tensor) { return tensor.defined() ? next++ : nullptr; };
-    const Frame<Expression> frame{take(update.decay),   take(update.scale), take(update.due),
-                                  take(update.average), take(update.share), update.bound};  // in this order
-    const Expressions own(in.begin() + 2, in.begin() + 2 + slots);
-    const Expressions numbers(in.begin() + 2 + slots, in.begin() + 2 + slots + scalars);
-    return frame.settled(in[0], own, formula(frame.weight(in[0]), frame.gradient(in[1]), own, numbers));
+    const Expressions own(in.begin(), in.begin() + tables);
+    const Expressions numbers(in.begin() + tables + 1, in.begin() + tables + 1 + scalars);
+    const Frame<Expression, Expressions> frame{own,  // the rest in the order of the inputs
+                                               take(update.decay),
+                                               take(update.scale),
+                                               take(update.due),
+                                               take(update.share),
+                                               update.bound};
+    return frame.settled(formula(frame.weight(), frame.gradient(in[tables]), frame.slots(), numbers));
   });
   return *known;
 }
 
 Tensors ElementwiseRule::update(const Variable&, const Update& update) {
-  return run_written(program(update), inputs_of(update));
+  return run_written(program(update.tables.size(), update), inputs_of(update));
+}
+
+bool ElementwiseRule::update_in_place(const std::vector<Variable>& tables, const Update& update) {
+  run_in_place(program(tables.size(), update), tables, inputs_of(update));
+  return true;
 }
 
 Tensors CompositeRule::update(const Variable&, const Update& update) {
-  const Frame<Tensor> frame{given(update.decay),   given(update.scale), given(update.due),
-                            given(update.average), given(update.share), update.bound};
-  Tensors wide;
-  for (const auto& slot : update.slots) wide.push_back(widen(slot));
-  Tensors changed = change(frame.weight(widen(update.w)), frame.gradient(widen(update.g)), wide, update.scalars);
-  for (auto& value : changed) value = cast(value, update.w.dtype());
-  changed = frame.settled(update.w, update.slots, std::move(changed));
-  if (update.average.defined()) changed.back() = cast(changed.back(), update.w.dtype());
+  const auto given = [](const Tensor& tensor) { return tensor.defined() ? &tensor : nullptr; };
+  Tensors tables;
+  for (const auto& table : update.tables) tables.push_back(widen(table));
+  const Frame<Tensor, Tensors> frame{
+      tables, given(update.decay), given(update.scale), given(update.due), given(update.share), update.bound};
+  Tensors changed =
+      frame.settled(change(frame.weight(), frame.gradient(widen(update.g)), frame.slots(), update.scalars));
+  for (auto& value : changed) value = cast(value, update.tables[0].dtype());
   return changed;
 }
 

@@ -25,14 +25,16 @@ struct Slot {
   double initial = 0;
 };
 
-// One variable in one update. Undefined: not in use.
+// One variable, or some of its rows, in one update. Undefined: not in use.
 struct Update {
-  Tensor w, g;
-  Tensors slots = {}, scalars = {};           // scalars in the dtype that computes
-  Tensor decay = {};                          // weight decay times rate
-  Tensor scale = {};                          // of the gradient
-  std::optional<double> bound = {};           // of the gradient's elements
-  Tensor due = {}, average = {}, share = {};  // share: of the new value in the average
+  Tensors tables = {};  // w, the slots, and with `share` the average
+  Tensor g = {};
+  Tensors scalars = {};              // of the rule, in the dtype that computes
+  Tensor decay = {};                 // weight decay times rate
+  Tensor scale = {};                 // of the gradient
+  std::optional<double> bound = {};  // of the gradient's elements
+  Tensor due = {};                   // whether anything changes
+  Tensor share = {};                 // of the new value in the average
 };
 
 class Rule {
@@ -41,9 +43,15 @@ class Rule {
   virtual std::vector<Slot> slots(const Variable& variable) const = 0;
   // Numbers that all variables share in one update.
   virtual Tensors scalars(const Step& step) = 0;
-  // The new values: of w, of the slots, of the average if there is one.
+  // The new values of the tables.
   virtual Tensors update(const Variable& variable, const Update& update) = 0;
+  // The same outside of traces, in the memory of the tables, which `update` then lacks. False: it cannot.
+  virtual bool update_in_place(const std::vector<Variable>&, const Update&) { return false; }
   virtual std::optional<double> weight_decay(const Variable&, std::optional<double> common) const { return common; }
+  // Whether rows of the variable can be updated apart from the others.
+  virtual bool by_rows(const Variable&) const { return false; }
+  // Whether a gradient of zero changes nothing.
+  virtual bool rests() const { return false; }
   // State that belongs to no variable.
   virtual std::vector<Variable> shared() const { return {}; }
 };
@@ -52,6 +60,8 @@ class Rule {
 class ElementwiseRule : public Rule {
  public:
   Tensors update(const Variable& variable, const Update& update) override;
+  bool update_in_place(const std::vector<Variable>& tables, const Update& update) override;
+  bool by_rows(const Variable&) const override { return true; }
 
  protected:
   // The new values of w and of the slots.
@@ -59,7 +69,7 @@ class ElementwiseRule : public Rule {
                               const Expressions& scalars) const = 0;
 
  private:
-  const WrittenProgram& program(const Update& update);
+  const WrittenProgram& program(std::size_t tables, const Update& update);
   std::array<const WrittenProgram*, 32> programs_{};  // by what is in use
 };
 

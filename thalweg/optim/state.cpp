@@ -51,15 +51,17 @@ Variable Pipeline::make_state(const std::string& name, const Shape& shape, doubl
 }
 
 Pipeline::Entry Pipeline::make_entry(const Variable& variable) const {
-  Entry entry{.variable = variable, .slots = {}, .average = {}, .sum = {}, .decay = {}};
+  Entry entry{.tables = {variable}, .sum = {}, .decay = {}};
+  const std::string prefix = variable.name() + "/";
   const DType dtype = variable.dtype();
-  const auto make = [&](const std::string& slot, const Shape& shape, double initial, DType type) {
-    return make_state(variable.name() + "/" + slot, shape, initial, type);
-  };
   for (const auto& slot : rule_->slots(variable))
-    entry.slots.push_back(make(slot.name, slot.shape, slot.initial, dtype));
-  if (options_.ema_momentum) entry.average = make("average", variable.shape(), 0, dtype);
-  if (options_.accumulate_steps > 1) entry.sum = make("gradient_sum", variable.shape(), 0, wide(dtype));
+    entry.tables.push_back(make_state(prefix + slot.name, slot.shape, slot.initial, dtype));
+  if (options_.ema_momentum) {
+    entry.tables.push_back(make_state(prefix + "average", variable.shape(), 0, dtype));
+    const TraceScope eager(nullptr);
+    entry.tables.back().assign(variable);
+  }
+  if (options_.accumulate_steps > 1) entry.sum = make_state(prefix + "gradient_sum", variable.shape(), 0, wide(dtype));
   const auto decay = rule_->weight_decay(variable, options_.weight_decay);
   if (decay && *decay > 0 && !matches(undecayed_, variable.name())) entry.decay = decay;
   return entry;
@@ -68,6 +70,7 @@ Pipeline::Entry Pipeline::make_entry(const Variable& variable) const {
 void Pipeline::build(const std::vector<Variable>& variables) {
   TW_CHECK(failed_precondition, entries_.empty(), name_.c_str(), "make a new optimizer for other variables",
            "expected an optimizer without state, got one for {} variables", entries_.size());
+  const PauseRecording pause;
   for (const auto& variable : variables) {
     if (!places_.emplace(variable.id(), entries_.size()).second) continue;
     entries_.push_back(make_entry(variable));
@@ -82,8 +85,8 @@ std::vector<Variable> Pipeline::variables() const {
   add(rate_), add(calls_), add(weight_);
   for (const auto& variable : rule_->shared()) add(variable);
   for (const auto& entry : entries_) {
-    for (const auto& slot : entry.slots) add(slot);
-    add(entry.average), add(entry.sum);
+    for (std::size_t i = 1; i < entry.tables.size(); ++i) add(entry.tables[i]);
+    add(entry.sum);
   }
   return list;
 }
@@ -120,7 +123,7 @@ void Pipeline::assign_averages() {
            "make the optimizer with {.ema_momentum = 0.99}",
            "expected an optimizer that averages, got one that does not");
   const PauseRecording pause;
-  for (auto& entry : entries_) entry.variable.assign(entry.average);
+  for (auto& entry : entries_) entry.variable().assign(entry.tables.back());
 }
 
 void check_part(const char* optimizer, const char* option, double value) {

@@ -7,6 +7,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/fill/fill_op.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
 #include "thalweg/plan/micro_batches.h"
@@ -19,9 +20,18 @@ using Kind = BatchState::Kind;
 // What every value is, and in which loop it can be computed: values of loop k need totals of the loops before.
 class States {
  public:
-  States(const Graph& graph, const std::vector<int>& batch, std::int64_t examples)
-      : graph_(graph), examples_(examples), states_(graph.values.size()), stage_(graph.values.size(), 0) {
+  // stretch: values that are one number, or one row, spread over as many entries as the batch has are taken as rows.
+  States(const Graph& graph, const std::vector<int>& batch, std::int64_t examples, bool stretch)
+      : graph_(graph),
+        examples_(examples),
+        stretch_(stretch),
+        maker_(producers(graph)),
+        states_(graph.values.size()),
+        stage_(graph.values.size(), 0) {
     for (int argument : batch) at(graph.arguments[static_cast<std::size_t>(argument)]) = BatchState::of_rows(0, 1);
+    for (const auto& constant : graph.constants)
+      if (stretch && has_extent(constant.tensor.shape()))
+        at(constant.value) = BatchState::of_rows(0, constant.tensor.shape()[0] / examples);
   }
 
   // The obstacle, or nothing.
@@ -42,6 +52,28 @@ class States {
  private:
   BatchState& at(ValueId value) { return states_[static_cast<std::size_t>(value)]; }
 
+  // The same number everywhere: cut along any axis it is a smaller one.
+  bool is_fill(ValueId value) const {
+    const int maker = maker_[static_cast<std::size_t>(value)];
+    return maker >= 0 && is_op(graph_.nodes[static_cast<std::size_t>(maker)], fill_info());
+  }
+
+  bool has_extent(const Shape& shape) const {
+    return shape.rank() > 0 && shape[0] >= examples_ && shape[0] % examples_ == 0;
+  }
+
+  // A fill, or the broadcast of something without a batch axis, of the batch's extent. Whether it is meant as a batch or
+  // only as long as one, cutting it and what follows from it gives the same values.
+  bool is_stretched(const Node& node) const {
+    const bool broadcast = is_op(node, broadcast_to_info());
+    if (!stretch_ || (!broadcast && !is_op(node, fill_info()))) return false;
+    const Shape& shape = graph_.spec(node.outputs[0]).shape;
+    if (!has_extent(shape)) return false;
+    if (!broadcast) return true;
+    const Shape& from = graph_.spec(node.inputs[0]).shape;
+    return from.rank() < shape.rank() || from[0] == 1;
+  }
+
   std::string visit(const Node& node) {
     BatchStates in;
     bool any_rows = false;
@@ -56,6 +88,10 @@ class States {
       else
         ready = std::max(ready, is_total(input) ? stage(input) + 1 : stage(input));
     }
+    if (!any_rows && is_stretched(node)) {
+      const std::int64_t rows = graph_.spec(node.outputs[0]).shape[0] / examples_;
+      return set(node, {BatchState::of_rows(0, rows)}, ready);
+    }
     if (!any_rows) return set(node, BatchStates(node.outputs.size()), ready);
     if (!node.info->batch_rule) return blocked(node);
     SmallVector<const Spec*, 4> specs;
@@ -63,7 +99,7 @@ class States {
     const BatchStates out = node.info->batch_rule(node.op.get(), input_specs(graph_, node, specs), in, examples_);
     for (std::size_t i = 0; i < in.size(); ++i)
       if (!(in[i] == before[i])) {
-        if (in[i].axis != 0) return blocked(node);
+        if (in[i].axis != 0 && !is_fill(node.inputs[i])) return blocked(node);
         cut_[{&node, static_cast<int>(i)}] = in[i];
       }
     for (const auto& state : out)
@@ -89,6 +125,8 @@ class States {
 
   const Graph& graph_;
   std::int64_t examples_;
+  bool stretch_;
+  const std::vector<int> maker_;
   std::vector<BatchState> states_;
   std::vector<int> stage_;
   std::map<std::pair<const Node*, int>, BatchState> cut_;
@@ -182,13 +220,29 @@ class Splitter {
     for (const Node* node : plan.nodes)
       for (std::size_t i = 0; i < node->inputs.size(); ++i) {
         const ValueId input = node->inputs[i];
-        if (is_cut(node, i))
-          add(plan.cut_in, input);
+        if (is_cut(node, i)) {
+          if (!fill_of(input)) add(plan.cut_in, input);
+        }
         else if (is_rows(input) && maker_[static_cast<std::size_t>(input)] < 0)
           add(plan.rows_in, input);
         else if (!is_rows(input) && input != graph_.random_state)
           add(plan.whole_in, input);
       }
+  }
+
+  // The node that fills the value with one number; null: another makes it.
+  const Node* fill_of(ValueId value) const {
+    const int maker = maker_[static_cast<std::size_t>(value)];
+    const Node* node = maker >= 0 ? &graph_.nodes[static_cast<std::size_t>(maker)] : nullptr;
+    return node && is_op(*node, fill_info()) ? node : nullptr;
+  }
+
+  // A smaller fill for the body.
+  ValueId add_fill(Graph& body, const Node& fill, const BatchState& state, std::int64_t count) const {
+    const Fill& whole = *static_cast<const Fill*>(fill.op.get());
+    const Shape shape = whole.shape.with(state.axis, state.rows * count);
+    return body.add_node(fill_info(), make_fill(shape, whole.value(), whole.dtype), {}, {Spec{whole.dtype, shape}}, 0)
+        .outputs[0];
   }
 
   bool is_cut(const Node* node, std::size_t i) const { return states_.cut().count({node, static_cast<int>(i)}) > 0; }
@@ -253,7 +307,13 @@ class Splitter {
       const auto input = static_cast<std::size_t>(node.inputs[i]);
       if (node.inputs[i] == graph_.random_state && map[input] < 0)
         map[input] = body.random_state = body.add_value(graph_.values[input]);
-      made.inputs.push_back(is_cut(&node, i) ? cut[input] : map[input]);
+      if (!is_cut(&node, i)) {
+        made.inputs.push_back(map[input]);
+      } else if (const Node* fill = fill_of(node.inputs[i])) {
+        made.inputs.push_back(add_fill(body, *fill, states_.cut().at({&node, static_cast<int>(i)}), count));
+      } else {
+        made.inputs.push_back(cut[input]);
+      }
     }
     if (node.info->with_batch && is_rows(node.outputs[0]))
       made.op = node.info->with_batch(node.op.get(), states_[node.outputs[0]], count);
@@ -303,7 +363,7 @@ std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& ask
 std::optional<Graph> resize_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t count) {
   if (batch.empty()) return std::nullopt;
   const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
-  States states(graph, batch, examples);
+  States states(graph, batch, examples, true);
   if (!states.find().empty() || !states.cut().empty()) return std::nullopt;
   Graph result = graph;
   const auto resize = [&](ValueId value, Spec& spec) {
@@ -321,12 +381,17 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::i
   if (batch.empty()) return {{}, "no argument carries examples along its leading axis"};
   const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
   if (parts > examples) return {{}, fmt::format("the batch has only {} examples", examples)};
-  States states(graph, batch, examples);
-  if (std::string obstacle = states.find(); !obstacle.empty()) return {{}, obstacle};
-  for (ValueId result : kept_values(graph))
-    if (states[result].is_rows() && states[result].axis != 0)
-      return {{}, "a result has its examples along an inner axis"};
-  return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
+  std::string obstacle;
+  for (const bool stretch : {true, false}) {
+    States states(graph, batch, examples, stretch);
+    obstacle = states.find();
+    for (ValueId result : kept_values(graph))
+      if (states[result].is_rows() && states[result].axis != 0)
+        obstacle = "a result has its examples along an inner axis";
+    if (obstacle.empty())
+      return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
+  }
+  return {{}, obstacle};
 }
 
 }  // namespace thalweg

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <list>
+#include <optional>
 #include <unordered_map>
 
+#include "thalweg/autodiff/gradient_log.h"
 #include "thalweg/core/block_cache.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/core/scopes.h"
+#include "thalweg/plan/compare.h"
 #include "thalweg/plan/plan_call.h"
 #include "thalweg/plan/saved_graph.h"
 #include "thalweg/plan/signature.h"
@@ -46,6 +49,8 @@ struct FunctionCore::State {
   void trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
+  Tensors run(Plan& plan, const Flat& arguments, std::uint64_t number);
+  Tensors run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
   void note_churn();
 
@@ -125,6 +130,8 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
   for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
+  std::optional<GradientLog> log;
+  if (options.check_against_eager) log.emplace();
   {
     const PauseRecording outer_tapes;  // they see only the call
     const random::CallScope any_call;
@@ -132,6 +139,12 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
     const TraceScope tracing_here(&trace);
     results = body(symbols);
   }
+  plan.visible_results = results.tensors.size();
+  if (log)
+    for (const auto& [name, gradient] : log->entries()) {
+      results.tensors.push_back(gradient);
+      plan.gradient_names.push_back(name);
+    }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
   plan.touched = trace.touched();
   plan.result_sizes = results.sizes;
@@ -145,6 +158,7 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
     plan->traced = found->second->graph;
     plan->result_sizes = found->second->result_sizes;
+    plan->visible_results = plan->traced.results.size();
     plan->seed = numbers->seed;
   } else {
     trace(arguments, body, *plan);
@@ -180,29 +194,66 @@ Flat FunctionCore::call(const Flat& arguments, Body body) {
              state.options.name);
     return body(arguments);
   }
-  std::unique_ptr<Lane> lane;
   {
     std::lock_guard lock(state.mutex);
     ++state.calls;
   }
   const auto plan = state.find_or_make(arguments, body);
+  const std::uint64_t number = state.numbers ? state.numbers->next++ : random::next_ordinal();
+  if (is_watched(plan->state(), arguments.tensors))
+    return {run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
+  Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
+                        ? state.run_checked(*plan, arguments, body, number)
+                        : state.run(*plan, arguments, number);
+  results.resize(plan->state().visible_results);
+  return {std::move(results), plan->state().result_sizes};
+}
+
+Tensors FunctionCore::State::run(Plan& plan, const Flat& arguments, std::uint64_t number) {
+  std::unique_ptr<Lane> lane;
   {
-    std::lock_guard lock(state.mutex);
-    if (!state.idle_lanes.empty()) {
-      lane = std::move(state.idle_lanes.back());
-      state.idle_lanes.pop_back();
+    std::lock_guard lock(mutex);
+    if (!idle_lanes.empty()) {
+      lane = std::move(idle_lanes.back());
+      idle_lanes.pop_back();
     }
   }
   if (!lane) lane = std::make_unique<Lane>();
   const std::int64_t asked = memory::system_blocks();
-  CallOutcome outcome =
-      run_plan(plan->state(), arguments.tensors, *lane, state.numbers ? state.numbers->next++ : random::next_ordinal());
-  std::lock_guard lock(state.mutex);
-  state.stats.allocations_last_step = memory::system_blocks() - asked;
-  state.stats.measured_peak_bytes = plan->state().measured_peak;
-  state.stats.variable_copies += outcome.variable_copies;
-  state.idle_lanes.push_back(std::move(lane));
-  return {std::move(outcome.results), plan->state().result_sizes};
+  CallOutcome outcome = run_plan(plan.state(), arguments.tensors, *lane, number);
+  std::lock_guard lock(mutex);
+  stats.allocations_last_step = memory::system_blocks() - asked;
+  stats.measured_peak_bytes = plan.state().measured_peak;
+  stats.variable_copies += outcome.variable_copies;
+  idle_lanes.push_back(std::move(lane));
+  return std::move(outcome.results);
+}
+
+// Eager first, from the same state and with the same random numbers; then everything is put back, and the plan runs.
+Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number) {
+  auto& planned = plan.state();
+  const auto values = [&] {
+    const PauseRecording no_tapes;
+    std::vector<Tensor> list;
+    for (const auto& variable : planned.traced.variables) list.push_back(variable.variable.value());
+    return list;
+  };
+  const std::vector<Tensor> before = values();
+  GradientLog log;
+  Tensors eager;
+  {
+    const random::CallScope same_numbers(number);
+    eager = body(arguments).tensors;
+  }
+  for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
+  const std::vector<Tensor> after = values();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    Variable variable = planned.traced.variables[i].variable;
+    variable.assign(before[i]);
+  }
+  Tensors results = run(plan, arguments, number);
+  compare_with_eager(planned, results, eager, values(), after);
+  return results;
 }
 
 const FunctionOptions& FunctionCore::options() const { return state_->options; }
@@ -213,8 +264,9 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   SavedGraphs graphs;
   for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
     const PlanState& plan = entry->plan->state();
-    graphs.push_back(std::make_shared<const SavedGraph>(
-        SavedGraph{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced}));
+    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced};
+    saved.graph.results.resize(plan.visible_results);
+    graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
   }
   return graphs;
 }

@@ -89,8 +89,8 @@ std::string Ladder::obstacle() const { return split_batch(graph_, batch_, 1, 0).
 std::vector<Rung> Ladder::rungs() const {
   std::vector<Rung> list;
   for (int effort = 0; effort <= most_effort; ++effort) list.push_back({1, effort});
-  for (std::int64_t parts = 2; parts < 2 * examples() && list.size() < 40; parts *= 2)
-    for (int effort : {3, most_effort}) list.push_back({std::min(parts, examples()), effort});
+  for (std::int64_t parts = 2; parts < 2 * examples() && list.size() < 60; parts *= 2)
+    for (int effort : {0, 3, most_effort}) list.push_back({std::min(parts, examples()), effort});
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include "thalweg/core/scopes.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/plan/differentiable.h"
 #include "thalweg/plan/file/step_file.h"
 #include "thalweg/plan/signature.h"
 
@@ -111,21 +112,13 @@ detail::Flat LoadedFunction::inlined(const detail::Flat& arguments) const {
   Graph graph = saved.graph;
   renumber(graph);
   Tensors inputs = arguments.tensors;
-  for (const auto& variable : graph.variables) {
-    graph.arguments.push_back(variable.entry);
-    inputs.push_back(variable.variable.value());
-    if (variable.update >= 0) graph.results.push_back(variable.update);
-  }
-  if (graph.random_state >= 0) {
-    graph.arguments.push_back(graph.random_state);
-    inputs.push_back(tracer()->random_state());
-  }
-  const auto variables = std::exchange(graph.variables, {});
-  Tensors results = replay(graph, {inputs.data(), inputs.size()});
-  std::size_t update = saved.graph.results.size();
-  for (auto variable : variables)
+  for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
+  if (graph.random_state >= 0) inputs.push_back(tracer()->random_state());
+  Tensors results = replay(as_pure_graph(graph), {inputs.data(), inputs.size()});
+  std::size_t update = graph.results.size();
+  for (auto& variable : graph.variables)
     if (variable.update >= 0) variable.variable.assign(results[update++]);
-  results.resize(saved.graph.results.size());
+  results.resize(graph.results.size());
   return {std::move(results), saved.result_sizes};
 }
 

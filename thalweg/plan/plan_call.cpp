@@ -3,7 +3,7 @@
 #include <shared_mutex>
 
 #include "thalweg/core/check.h"
-#include "thalweg/core/convert.h"
+#include "thalweg/core/dispatch.h"
 #include "thalweg/ops/random/key.h"
 
 namespace thalweg {
@@ -57,6 +57,11 @@ void check_alive(const PlanState& plan) {
              "function \"{}\" uses \"{}\", which no longer exists", plan.function, touched.name);
 }
 
+void check_arguments(const PlanState& plan, const Tensors& arguments) {
+  for (const auto& argument : arguments)
+    if (is_symbolic(argument)) throw_symbolic(plan.function.c_str(), argument);
+}
+
 }  // namespace
 
 std::byte* Lane::workspace(std::int64_t bytes) {
@@ -71,8 +76,11 @@ std::byte* Lane::workspace(std::int64_t bytes) {
 CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call) {
   static const memory::Owner owner = memory::owner("result");
   check_alive(plan);
+  check_arguments(plan, arguments);
   HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
+  const std::int64_t before = memory::in_use() - plan.compiled.state_bytes - lane.bytes();
+  memory::set_mark();
   CallOutcome outcome;
   const Pointers inputs = bind_inputs(plan, arguments, host, outcome.variable_copies);
   Pointers outputs;
@@ -85,7 +93,42 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   plan.compiled.executable->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, workspace);
   for (const auto& variable : graph.variables)
     if (variable.update >= 0) VariableStorage::count_assignment(variable.variable);
+  plan.measured_peak = std::max(plan.measured_peak.load(), memory::high_mark() - before);
   return outcome;
+}
+
+bool is_watched(const PlanState& plan, const Tensors& arguments) {
+  for (auto* recorder : recorders()) {
+    for (const auto& argument : arguments)
+      if (recorder->tracks(argument)) return true;
+    for (const auto& variable : plan.traced.variables)
+      if (recorder->watches(variable.variable)) return true;
+  }
+  return false;
+}
+
+Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call) {
+  check_alive(plan);
+  check_arguments(plan, arguments);
+  std::call_once(plan.differentiable_once,
+                 [&] { plan.differentiable = std::make_shared<DifferentiableGraph>(as_pure_graph(plan.traced)); });
+  const Graph& graph = plan.traced;
+  HostValues host(plan, graph, call);
+  Tensors inputs = arguments;
+  for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
+  for (const auto& number : host.numbers) inputs.push_back(number);
+  if (graph.random_state >= 0)
+    inputs.push_back(
+        Tensor::from(std::vector<std::int64_t>(std::begin(host.state), std::end(host.state)), {random::state_size}));
+  Tensors results = plan.differentiable->call(inputs);
+  std::size_t next = graph.results.size();
+  for (const auto& variable : graph.variables)
+    if (variable.update >= 0) {
+      Variable target = variable.variable;
+      target.assign(results[next++]);
+    }
+  results.resize(graph.results.size());
+  return results;
 }
 
 }  // namespace thalweg

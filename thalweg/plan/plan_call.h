@@ -8,6 +8,7 @@ namespace thalweg {
 class Lane {
  public:
   std::byte* workspace(std::int64_t bytes);
+  std::int64_t bytes() const { return buffer_ ? buffer_->bytes() : 0; }
 
  private:
   Ref<Buffer> buffer_;
@@ -21,5 +22,10 @@ struct CallOutcome {
 // Runs the plan once: takes its turn at the variables, binds memory, runs the steps. `call` numbers the call for random
 // ops.
 CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call);
+
+// Whether a tape of this thread watches an argument or a variable that the plan reads.
+bool is_watched(const PlanState& plan, const Tensors& arguments);
+// The same call as an op that those tapes record. Assignments happen now, once.
+Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call);
 
 }  // namespace thalweg

@@ -9,6 +9,7 @@
 #include "thalweg/core/variable_storage.h"
 #include "thalweg/graph/trace.h"
 #include "thalweg/plan/compile.h"
+#include "thalweg/plan/differentiable.h"
 #include "thalweg/plan/plan.h"
 
 namespace thalweg {
@@ -23,8 +24,14 @@ struct PlanState {
   std::optional<std::uint64_t> seed = {};                 // of random ops; none: that of the process
   std::vector<std::shared_ptr<VariableGate>> gates;
   bool assigns = false;
-  bool checked = false;  // against the eager run
+  std::size_t visible_results = 0;  // those after them are gradients, for the comparison with the eager run
+  std::vector<std::string> gradient_names = {};
+  std::atomic<bool> checked{false};  // against the eager run
   std::atomic<std::int64_t> measured_peak{0};
+
+  // For calls that a tape outside differentiates.
+  std::once_flag differentiable_once;
+  std::shared_ptr<DifferentiableGraph> differentiable;
 };
 
 }  // namespace thalweg

@@ -33,6 +33,7 @@ class CompiledProcedure final : public Procedure {
 std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort) {
   TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty(), "plan",
                     "a procedure of a graph with variables");
+  if (effort == all_passes) return std::make_shared<CompiledProcedure>(compile(std::move(graph), {}));
   return std::make_shared<CompiledProcedure>(compile_body(std::move(graph), effort));
 }
 

@@ -17,6 +17,9 @@ namespace {
 constexpr std::int64_t chunk = 256;            // elements; 128 to 256 measured best
 constexpr std::int64_t task_size = 32 * 1024;  // elements; below one task nothing goes to the pool
 constexpr int max_operands = 48;
+// Elements from which on sources are prefetched. Adam over 2^20 floats, one thread of a Zen 4: 1.66 ns an element
+// without, 1.12 ns with it; what lies in the caches loses 4 % by it.
+constexpr std::int64_t prefetch_size = 512 * 1024;
 
 template <class T>
 RowKernel<T> kernel_of(Row row) {
@@ -111,9 +114,7 @@ class Execution {
     TW_CHECK_INTERNAL(operands <= max_operands, "program", "{} operands are more than {}", operands, max_operands);
     for (const auto& array : in) {
       Source<T> source(array, out[0].shape());
-      // An output may take the memory of an input: that is read into a buffer before anything is written.
-      if (program.instructions.size() + out.size() > 2)
-        for (const auto& target : out) source.direct &= target.data != array.data;
+      source.direct &= !is_overwritten(static_cast<int>(sources_.size()), array.data);
       sources_.push_back(source);
     }
     for (const auto& instruction : program.instructions) {
@@ -149,6 +150,7 @@ class Execution {
       if (source.walk.scalar) continue;
       if (source.direct && width == n) {
         pointers[i] = source.array.template as<const T>() + start;
+        if (out_[0].size() >= prefetch_size) prefetch(pointers[i] + chunk);
         continue;
       }
       source.load(buffers[i], start, n);
@@ -167,6 +169,27 @@ class Execution {
       const T* value = pointers[program_.outputs[i]];
       if (value != out_[i].template as<T>() + start) store(out_[i], start, value, n);
     }
+  }
+
+  // Asks for the next chunk of a source while this one is computed: instructions come to the sources in bursts, which
+  // the processor does not foresee.
+  static void prefetch(const T* next) {
+    for (std::int64_t i = 0; i < chunk; i += 64 / static_cast<std::int64_t>(sizeof(T))) __builtin_prefetch(next + i);
+  }
+
+  // An output may take the memory of an input. Whether that is still read once the output stands there: then it goes
+  // through a buffer.
+  bool is_overwritten(int input, const void* data) const {
+    const auto& instructions = program_.instructions;
+    for (std::size_t k = 0; k < out_.size(); ++k) {
+      if (out_[k].data != data) continue;
+      const int maker = program_.outputs[k] - program_.first_result();
+      if (maker < 0) return true;
+      for (auto later = instructions.begin() + maker + 1; later != instructions.end(); ++later)
+        if (std::find(later->operands, later->operands + 3, input) != later->operands + 3) return true;
+      if (std::find(program_.outputs.begin(), program_.outputs.end(), input) != program_.outputs.end()) return true;
+    }
+    return false;
   }
 
   // Where instruction i writes: straight into the output when it is one of this type and the chunk is whole.

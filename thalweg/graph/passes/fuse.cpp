@@ -69,6 +69,7 @@ class GroupWriter {
   }
 
   std::optional<Node> try_write(const std::vector<ValueId>& wanted) {
+    if (wanted.size() > Ints::capacity) return std::nullopt;
     ProgramWriter writer(static_cast<int>(inputs_.size()));
     expressions_.clear();
     for (int member : members_) write_member(node(member));
@@ -80,7 +81,7 @@ class GroupWriter {
     }
     Program program = writer.finish(roots, used);
     const int operands = program.first_result() + static_cast<int>(program.instructions.size());
-    if (operands > max_program_operands || program.instructions.empty() || dtypes.size() > Ints::capacity)
+    if (operands > max_program_operands || program.instructions.empty())
       return std::nullopt;
     Node made{&fused_info(), nullptr, {}, {wanted.begin(), wanted.end()}, node(members_.back()).layer};
     for (int input : used) made.inputs.push_back(inputs_[static_cast<std::size_t>(input)]);

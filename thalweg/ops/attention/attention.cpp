@@ -9,6 +9,7 @@
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -225,6 +226,7 @@ TW_DEFINE_OP(attention, Forward)
 TW_DEFINE_OP(attention_backward, Backward)
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options) {
+  check_defined("attention", q, k, v);
   const DType dtype = promote("attention", promote("attention", q.dtype(), k.dtype()), v.dtype()), inside = wide(dtype);
   return cast(attention_forward(cast(q, inside), cast(k, inside), cast(v, inside), options).o, dtype);
 }

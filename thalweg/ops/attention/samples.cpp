@@ -68,7 +68,8 @@ void add_samples(std::vector<Sample>& list, const Case& c) {
 Input mask(Shape shape) { return {.shape = shape, .domain = Domain::boolean}; }
 
 std::vector<Mistake> mistakes() {
-  const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words) {
+  const auto wrong = [](const std::string& label, const std::function<void()>& call,
+                        const std::vector<std::string>& words) {
     return Mistake{
         .op = "attention", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/batch_norm.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_norm/gradients.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
@@ -121,6 +122,7 @@ BatchNormGradients batch_norm_backward(const Tensor& x, const Tensor& scale, con
 }
 
 BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const BatchNorm& options) {
+  check_defined("batch_norm", x, scale, offset);
   const DType dtype = promote("batch_norm", promote("batch_norm", x.dtype(), scale.dtype()), offset.dtype()),
               inside = wide(dtype);
   const Tensors out =

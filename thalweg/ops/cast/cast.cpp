@@ -4,6 +4,7 @@
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -42,6 +43,7 @@ BatchStates batch_rule(const Cast&, Inputs in, BatchStates& states, std::int64_t
 TW_DEFINE_OP(cast, Cast)
 
 Tensor cast(const Tensor& x, DType dtype) {
+  check_defined("cast", x);
   if (x.dtype() == dtype) return x;
   return apply(cast_info(), Cast{dtype}, {x})[0];
 }

@@ -1,11 +1,13 @@
 #include "thalweg/ops/clip/clip.h"
 
 #include "thalweg/core/check.h"
-#include "thalweg/ops/clip/combine_rows.h"
+#include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/guarded_root.h"
 #include "thalweg/ops/reduce/reduce.h"
+#include "thalweg/ops/row_sparse/row_sparse.h"
 #include "thalweg/ops/widen.h"
 
 namespace thalweg {
@@ -22,8 +24,15 @@ void check_float(const char* op, DType dtype) {
 
 Tensor sum_of_squares(const Tensor& x, DType wide) { return reduce_sum(square(cast(x, wide))); }
 
-// The norm of gradients whose rows are distinct.
-Tensor norm_of(const char* op, const std::vector<Gradient>& gradients) {
+std::vector<Gradient> with_distinct_rows(const std::vector<Gradient>& gradients) {
+  std::vector<Gradient> result;
+  for (const auto& gradient : gradients) result.push_back(combine_rows(gradient));
+  return result;
+}
+
+}  // namespace
+
+Tensor norm_of_distinct(const char* op, const std::vector<Gradient>& gradients) {
   DType wide = f32;
   for (const auto& gradient : gradients) {
     if (!gradient.defined()) continue;
@@ -36,15 +45,8 @@ Tensor norm_of(const char* op, const std::vector<Gradient>& gradients) {
   return guarded_sqrt(sum);
 }
 
-std::vector<Gradient> with_distinct_rows(const std::vector<Gradient>& gradients) {
-  std::vector<Gradient> result;
-  for (const auto& gradient : gradients) result.push_back(combine_rows(gradient));
-  return result;
-}
-
-}  // namespace
-
 Tensor clip_by_norm(const Tensor& x, double c, const ClipByNorm& options) {
+  check_defined("clip_by_norm", x);
   check_bound("clip_by_norm", c);
   check_float("clip_by_norm", x.dtype());
   const Tensor wide = widen(x);
@@ -53,13 +55,13 @@ Tensor clip_by_norm(const Tensor& x, double c, const ClipByNorm& options) {
 }
 
 Tensor global_norm(const std::vector<Gradient>& gradients) {
-  return norm_of("global_norm", with_distinct_rows(gradients));
+  return norm_of_distinct("global_norm", with_distinct_rows(gradients));
 }
 
 std::pair<std::vector<Gradient>, Tensor> clip_by_global_norm(const std::vector<Gradient>& gradients, double c) {
   check_bound("clip_by_global_norm", c);
   std::vector<Gradient> clipped = with_distinct_rows(gradients);
-  const Tensor length = norm_of("clip_by_global_norm", clipped);
+  const Tensor length = norm_of_distinct("clip_by_global_norm", clipped);
   const Tensor scale =
       c / maximum(length, c) + (length - length);  // the difference is NaN where the norm is not finite
   for (auto& gradient : clipped) {

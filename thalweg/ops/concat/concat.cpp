@@ -4,6 +4,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/slice/slice.h"
@@ -75,6 +76,7 @@ TW_DEFINE_OP(concat, Concat)
 
 Tensor concat(const std::vector<Tensor>& list, std::int64_t axis) {
   TW_CHECK_USER(!list.empty(), "concat", "pass the tensors to join", "expected at least one tensor, got an empty list");
+  check_all_defined("concat", list);
   TW_CHECK_USER(list[0].rank() > 0, "concat", "use tw::stack to join scalars",
                 "expected tensors of rank 1 or more, got a scalar");
   const Concat op{resolve_axis("concat", axis, list[0].rank())};
@@ -83,6 +85,7 @@ Tensor concat(const std::vector<Tensor>& list, std::int64_t axis) {
 
 Tensor stack(const std::vector<Tensor>& list, std::int64_t axis) {
   TW_CHECK_USER(!list.empty(), "stack", "pass the tensors to stack", "expected at least one tensor, got an empty list");
+  check_all_defined("stack", list);
   const int place = resolve_axis("stack", axis, list[0].rank() + 1);
   std::vector<Tensor> slices;
   for (const auto& tensor : list) {

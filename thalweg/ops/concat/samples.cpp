@@ -39,7 +39,7 @@ Sample concat_sample(const std::string& label, std::vector<Input> inputs, int ax
 }
 
 // Parts of input 0 along an axis, by their first places.
-Call parts_of(std::vector<Shape> shapes, int axis) {
+Call parts_of(const std::vector<Shape>& shapes, int axis) {
   return [=](In in) {
     std::vector<Tensor> parts;
     std::int64_t start = 0;

@@ -4,6 +4,7 @@
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 
@@ -77,11 +78,13 @@ std::vector<std::int64_t> Parts::resolve(std::int64_t size) const {
 }
 
 std::vector<Tensor> split(const Tensor& x, const Parts& parts, std::int64_t axis) {
+  check_defined("split", x);
   const int place = resolve_axis("split", axis, x.rank());
   return apply(split_info(), Split{parts.resolve(x.shape()[place]), place}, {x});
 }
 
 std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis) {
+  check_defined("unstack", x);
   const int place = resolve_axis("unstack", axis, x.rank());
   const std::int64_t count = x.shape()[place];
   if (count == 0) return {};

@@ -7,6 +7,7 @@
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/convolution/gradients.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/window.h"
@@ -211,12 +212,15 @@ Gradients gradient(const BackwardWeights& op, const Kept& kept, const Tensors& d
 
 // Both operands in the dtype in which they meet.
 Tensor convolve(const Geometry& geometry, const Tensor& x, const Tensor& kernel) {
-  const DType dtype = promote(forward_names[geometry.spatial - 1], x.dtype(), kernel.dtype());
+  const char* name = forward_names[geometry.spatial - 1];
+  check_defined(name, x, kernel);
+  const DType dtype = promote(name, x.dtype(), kernel.dtype());
   return forward(geometry, cast(x, dtype), cast(kernel, dtype));
 }
 
 Tensor transposed(const Geometry& geometry, const Tensor& x, const Tensor& kernel, const Shape& output_shape) {
   const char* name = transpose_names[geometry.spatial - 1];
+  check_defined(name, x, kernel);
   const DType dtype = promote(name, x.dtype(), kernel.dtype());
   check_rank(name, "x", x.spec(), geometry.spatial);
   check_rank(name, "a kernel", kernel.spec(), geometry.spatial);
@@ -259,6 +263,7 @@ Tensor conv3d(const Tensor& x, const Tensor& kernel, const Convolution& options)
 }
 
 Tensor depthwise_conv2d(const Tensor& x, const Tensor& kernel, const DepthwiseConvolution& options) {
+  check_defined("depthwise_conv2d", x, kernel);
   check_rank("depthwise_conv2d", "x", x.spec(), 2);
   check_rank("depthwise_conv2d", "a kernel", kernel.spec(), 2);
   const Shape& w = kernel.shape();

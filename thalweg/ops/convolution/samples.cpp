@@ -140,8 +140,8 @@ std::vector<Sample> samples() {
 }
 
 std::vector<Mistake> mistakes() {
-  const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words,
-                        std::string op = "convolution") {
+  const auto wrong = [](const std::string& label, const std::function<void()>& call,
+                        const std::vector<std::string>& words, const std::string& op = "convolution") {
     return Mistake{.op = op, .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
   return {

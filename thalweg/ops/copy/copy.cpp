@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -21,6 +22,10 @@ void run(const Copy&, Arrays in, Arrays out) {
 }
 
 Gradients gradient(const Copy&, const Kept&, const Tensors& dy, Needs) { return {dy[0]}; }
+
+BatchStates batch_rule(const Copy&, Inputs in, BatchStates& states, std::int64_t examples) {
+  return same_axes_rule(in, states, examples, {});
+}
 
 }  // namespace
 

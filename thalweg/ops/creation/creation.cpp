@@ -5,6 +5,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
+#include "thalweg/core/scalar.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/ops/fill/fill.h"
@@ -16,7 +17,7 @@ Tensor filled(const char* op, const Shape& shape, Number value, DType dtype) {
   require_whole(op, value, dtype);
   if (tracer() && shape.size() > 64) return fill(shape, value, dtype);
   Tensor tensor = allocate_tensor({dtype, shape}, memory::owner(op));
-  cpu::fill_elements(mutable_data(tensor), tensor.size(), scalar(value, dtype).impl().data, size_of(dtype));
+  cpu::fill_elements(mutable_data(tensor), tensor.size(), ScalarBytes(value, dtype).data(), size_of(dtype));
   return tensor;
 }
 
@@ -56,7 +57,7 @@ Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   TW_CHECK_USER(rows >= 0 && columns >= 0, "eye", "sizes are 0 or more", "expected sizes of 0 or more, got {} and {}",
                 rows, columns);
   Tensor tensor = filled("eye", {rows, columns}, 0, dtype);
-  cpu::strided_copy(scalar(1, dtype).impl().data, {0}, mutable_data(tensor), {columns + 1}, {std::min(rows, columns)},
+  cpu::strided_copy(ScalarBytes(1, dtype).data(), {0}, mutable_data(tensor), {columns + 1}, {std::min(rows, columns)},
                     size_of(dtype));
   return tensor;
 }

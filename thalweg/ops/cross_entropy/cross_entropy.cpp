@@ -45,7 +45,7 @@ Specs infer(const Sparse&, Inputs in) {
   TW_CHECK_USER(in[0].dtype == i32 || in[0].dtype == i64, op,
                 "labels are class numbers; give probabilities to tw::softmax_cross_entropy",
                 "expected labels of i32 or i64, got {}", in[0].dtype);
-  const Specs losses = infer_losses(op, in[1]);
+  Specs losses = infer_losses(op, in[1]);
   TW_CHECK_USER(in[0].shape == losses[0].shape, op, "labels have the shape of the logits without the classes",
                 "expected labels {} for logits {}, got {}", losses[0].shape, in[1].shape, in[0].shape);
   return losses;

@@ -5,6 +5,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/registry.h"
 
@@ -72,6 +73,7 @@ TW_DEFINE_OP(dropout, Dropout)
 
 // Checks come before the key, so that a refused call takes no number from the others.
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options) {
+  check_defined("dropout", x);
   TW_CHECK_USER(rate >= 0 && rate <= 1, "dropout", "the rate is the fraction dropped, for example 0.1",
                 "expected a rate of 0 to 1, got {}", rate);
   TW_CHECK_USER(is_float(x.dtype()), "dropout", "cast it first: tw::cast(x, tw::f32)", "expected a float dtype, got {}",

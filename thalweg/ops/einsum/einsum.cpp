@@ -8,6 +8,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/einsum/contract.h"
 #include "thalweg/ops/reshape/reshape.h"
 
@@ -149,6 +150,7 @@ std::vector<Labelled> named_operands(std::string_view equation, const Equation& 
                                      const std::vector<Tensor>& operands) {
   TW_CHECK_USER(parsed.inputs.size() == operands.size(), "einsum", form, "expected {} operands for \"{}\", got {}",
                 parsed.inputs.size(), equation, operands.size());
+  check_all_defined("einsum", operands);
   for (const auto& operand : operands) promote("einsum", operands[0].dtype(), operand.dtype());
   std::vector<Labelled> result;
   for (std::size_t i = 0; i < operands.size(); ++i) result.push_back(named(equation, i, operands[i], parsed.inputs[i]));
@@ -185,6 +187,7 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes) {
+  check_defined("tensordot", a, b);
   TW_CHECK_USER(axes >= 0 && axes <= std::min(a.rank(), b.rank()), "tensordot", "axes counts axes that both have",
                 "expected 0 to {} axes for a {} and b {}, got {}", std::min(a.rank(), b.rank()), a.shape(), b.shape(),
                 axes);
@@ -194,6 +197,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes) {
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const std::pair<Ints, Ints>& axes) {
+  check_defined("tensordot", a, b);
   TW_CHECK_USER(axes.first.size() == axes.second.size(), "tensordot", "the lists pair axes of a with axes of b",
                 "expected lists of one length, got {} and {}", axes.first, axes.second);
   Axes(axes.first).resolve("tensordot", a.rank()), Axes(axes.second).resolve("tensordot", b.rank());

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "thalweg/core/tensor.h"
 
 namespace thalweg {
@@ -17,5 +19,8 @@ struct Fill {
     return number;
   }
 };
+
+// The attributes of a fill node.
+std::shared_ptr<const void> make_fill(const Shape& shape, Number value, DType dtype);
 
 }  // namespace thalweg

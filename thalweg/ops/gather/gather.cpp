@@ -5,6 +5,7 @@
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/gather/indices.h"
 #include "thalweg/ops/gather/kernel.h"
@@ -125,6 +126,7 @@ TW_DEFINE_OP(gather, GatherAxis)
 TW_DEFINE_OP(embedding_lookup, Lookup)
 
 Tensor gather(const Tensor& x, const Tensor& indices, const Gather& options) {
+  check_defined("gather", x, indices);
   const int axis = resolve_axis("gather", options.axis, x.rank());
   const int batch_dims =
       static_cast<int>(options.batch_dims < 0 ? options.batch_dims + indices.rank() : options.batch_dims);
@@ -140,6 +142,7 @@ Tensor gather_or_zero(const Tensor& table, const Tensor& ids) {
 }
 
 Tensor boolean_mask(const Tensor& x, const Tensor& mask, std::int64_t axis) {
+  check_defined("boolean_mask", x, mask);
   const int first = resolve_axis("boolean_mask", axis, x.rank()), last = first + mask.rank();
   TW_CHECK_USER(mask.dtype() == boolean && mask.rank() >= 1, "boolean_mask", "compare to make a mask: x > 0",
                 "expected a boolean mask of rank 1 or more, got {} {}", mask.dtype(), mask.shape());

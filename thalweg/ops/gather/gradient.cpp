@@ -2,8 +2,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/gather/indices.h"
-#include "thalweg/ops/gather_nd/gather_nd.h"
-#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/segment/segment.h"
 
 namespace thalweg {
 
@@ -18,7 +17,7 @@ Gradient::Gradient(Tensor values, Tensor indices, Shape shape)
 }
 
 Tensor Gradient::dense() const {
-  return is_sparse() ? scatter_nd(reshape(indices_, {-1, 1}), values_, shape_) : values_;
+  return is_sparse() ? unsorted_segment_sum(values_, indices_, shape_[0]) : values_;
 }
 
 }  // namespace thalweg

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/group_norm.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/group_norm/gradients.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -144,6 +145,7 @@ GroupNormGradients group_norm_backward(const Tensor& x, const Tensor& scale, con
 }
 
 Tensor group_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const GroupNorm& options) {
+  check_defined("group_norm", x, scale, offset);
   check(x.spec(), scale.shape(), offset.shape(), options);
   const DType dtype = promote("group_norm", promote("group_norm", x.dtype(), scale.dtype()), offset.dtype()),
               inside = wide(dtype);

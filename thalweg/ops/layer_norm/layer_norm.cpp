@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/row_norms.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/layer_norm/gradients.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -206,6 +207,7 @@ RmsNormGradients rms_norm_backward(const Tensor& x, const Tensor& scale, const T
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const LayerNorm& options) {
+  check_defined("layer_norm", x, scale, offset);
   check("layer_norm", x, scale, options.epsilon);
   TW_CHECK_USER(offset.shape() == scale.shape(), "layer_norm", "scale and offset have one shape",
                 "expected an offset {} like the scale, got {}", scale.shape(), offset.shape());
@@ -217,6 +219,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, co
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& scale, const RmsNorm& options) {
+  check_defined("rms_norm", x, scale);
   check("rms_norm", x, scale, options.epsilon);
   const DType dtype = promote("rms_norm", x.dtype(), scale.dtype()), inside = wide(dtype);
   const Tensors out = apply(rms_norm_info(), Rms{options}, {cast(flat_rows(x, scale), inside), flat(scale, inside)});

@@ -7,6 +7,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/transpose/transpose.h"
@@ -210,6 +211,7 @@ BatchStates batch_rule(const MatmulOp& op, Inputs in, BatchStates& states, std::
 TW_DEFINE_OP(matmul, MatmulOp)
 
 Tensor matmul(const Tensor& a, const Tensor& b, const Matmul& options) {
+  check_defined("matmul", a, b);
   const DType dtype = promote("matmul", a.dtype(), b.dtype());
   return apply(matmul_info(), MatmulOp{options}, {cast(a, dtype), cast(b, dtype)})[0];
 }

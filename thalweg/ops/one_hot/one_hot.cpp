@@ -4,9 +4,11 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/scalar.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/gather/indices.h"
 #include "thalweg/ops/registry.h"
 
@@ -34,8 +36,8 @@ void run(const OneHotAxis& op, Arrays in, Arrays out) {
   const Shape& shape = in[0].shape();
   const std::int64_t inner = shape.product(op.axis, shape.rank());
   const auto bytes = static_cast<std::size_t>(size_of(op.dtype));
-  const Tensor on = scalar(op.on, op.dtype), off = scalar(op.off, op.dtype);
-  cpu::fill_elements(out[0].data, out[0].size(), off.impl().data, size_of(op.dtype));
+  const ScalarBytes on(op.on, op.dtype), off(op.off, op.dtype);
+  cpu::fill_elements(out[0].data, out[0].size(), off.data(), size_of(op.dtype));
   auto* to = out[0].as<std::byte>();
   with_index_type(in[0].dtype(), [&]<class Index>(TypeTag<Index>) {
     const auto* index = in[0].as<const Index>();
@@ -44,7 +46,7 @@ void run(const OneHotAxis& op, Arrays in, Arrays out) {
         const std::int64_t place = index[i];
         if (place < 0 || place >= op.depth) continue;
         const std::int64_t at = (i / inner * op.depth + place) * inner + i % inner;
-        std::memcpy(to + static_cast<std::size_t>(at) * bytes, on.impl().data, bytes);
+        std::memcpy(to + static_cast<std::size_t>(at) * bytes, on.data(), bytes);
       }
     });
   });
@@ -65,6 +67,7 @@ BatchStates batch_rule(const OneHotAxis& op, Inputs in, BatchStates& states, std
 TW_DEFINE_OP(one_hot, OneHotAxis)
 
 Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHot& options) {
+  check_defined("one_hot", indices);
   const int axis = resolve_axis("one_hot", options.axis, indices.rank() + 1);
   return apply(one_hot_info(), OneHotAxis{depth, options.on_value, options.off_value, axis, options.dtype},
                {indices})[0];

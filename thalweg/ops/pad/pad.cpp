@@ -2,8 +2,10 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/scalar.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/slice/slice.h"
 
@@ -29,15 +31,15 @@ void run(const ConstantPad& op, Arrays in, Arrays out) {
   const Shape &inner = in[0].shape(), &outer = out[0].shape();
   const Ints strides = cpu::row_major_strides(outer), still(outer.rank(), 0);
   const std::int64_t bytes = size_of(in[0].dtype());
-  const Tensor value = scalar(op.value, in[0].dtype());
+  const ScalarBytes value(op.value, in[0].dtype());
   auto* to = out[0].as<std::byte>();
   Ints sizes = outer;
   for (int i = 0; i < outer.rank(); ++i) {
     const std::int64_t step = strides[i] * bytes;
     sizes[i] = op.before[i];
-    cpu::strided_copy(value.impl().data, still, to, strides, sizes, bytes);
+    cpu::strided_copy(value.data(), still, to, strides, sizes, bytes);
     sizes[i] = op.after[i];
-    cpu::strided_copy(value.impl().data, still, to + (op.before[i] + inner[i]) * step, strides, sizes, bytes);
+    cpu::strided_copy(value.data(), still, to + (op.before[i] + inner[i]) * step, strides, sizes, bytes);
     sizes[i] = inner[i];
     to += op.before[i] * step;
   }
@@ -93,6 +95,7 @@ BatchStates batch_rule(const ConstantPad& op, Inputs in, BatchStates& states, st
 TW_DEFINE_OP(pad, ConstantPad)
 
 Tensor pad(const Tensor& x, const Paddings& paddings, const Pad& options) {
+  check_defined("pad", x);
   check_paddings(x, paddings, options.mode);
   if (options.mode == PadMode::constant) {
     ConstantPad op{.before = {}, .after = {}, .value = options.value};

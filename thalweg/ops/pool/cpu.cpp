@@ -103,7 +103,8 @@ void find_taps(const PoolShape& shape, const Place& place, const T* x, std::int6
     const std::int32_t here = tap_of(position, place, window);
     for (int i = 0; i < count; ++i) {
       const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
-      const bool take = first | (value > best[i]) | (is_nan(value) & !is_nan(best[i]));
+      const bool new_nan = is_nan(value), old_nan = is_nan(best[i]);
+      const bool take = first | (value > best[i]) | (new_nan & !old_nan);
       best[i] = take ? value : best[i];
       taps[i] = take ? here : taps[i];
     }

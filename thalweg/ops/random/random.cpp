@@ -108,11 +108,26 @@ void require_float(const char* op, DType dtype) {
   TW_CHECK_USER(is_float(dtype), op, "draw f32 and cast it", "expected a float dtype, got {}", dtype);
 }
 
+// The op under the name that the user called, for errors and counts; in graphs it has one name.
+const OpInfo& named(Distribution distribution) {
+  static const auto* infos = [] {
+    auto* list = new std::vector<OpInfo>;
+    for (const char* name : {"normal", "truncated_normal", "uniform", "uniform", "bernoulli", "permutation"}) {
+      list->push_back(random_tensor_info());
+      list->back().name = name;
+      list->back().owner = memory::owner(name);
+    }
+    return list;
+  }();
+  return (*infos)[static_cast<std::size_t>(distribution)];
+}
+
 // The key is taken last, so that a refused call takes no number.
 Tensor draw(RandomTensor op, const std::optional<std::uint64_t>& seed) {
   op.key = next_key(seed);
   const Tensors inputs = with_state({});
-  return apply(random_tensor_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
+  const OpInfo& info = tracer() ? random_tensor_info() : named(op.distribution);
+  return apply(info, static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
 }
 
 }  // namespace

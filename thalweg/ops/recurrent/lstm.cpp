@@ -4,6 +4,7 @@
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/recurrent/lstm_gradients.h"
@@ -97,7 +98,7 @@ Tensor step_back(const Tensors& in, std::int64_t t, Tensor& dh, Tensor& dc) {
   Tensor dgates =
       concat({from_c * g, from_c * (t == 0 ? in[1] : step_of(in[4], t - 1)), from_c * i, from_h * squashed}, -1);
   if (in.size() == 9) dgates = dgates + step_of(in[8], t);
-  const Tensor dz = dgates * concat({i * (1 - i), f * (1 - f), 1 - square(g), o * (1 - o)}, -1);
+  Tensor dz = dgates * concat({i * (1 - i), f * (1 - f), 1 - square(g), o * (1 - o)}, -1);
   dh = matmul(dz, in[2], {.transpose_b = true});
   dc = from_c * f;
   return dz;
@@ -169,6 +170,7 @@ LstmSteps lstm_steps(const Tensor& z, const Tensor& h, const Tensor& c, const Te
 
 LstmResult lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent,
                 const Tensor& bias, const Lstm& options) {
+  check_defined("lstm", x, h, c, kernel, recurrent, bias);
   check_lstm(x, h, c, kernel, recurrent, bias);
   DType dtype = x.dtype();
   for (const auto* operand : {&h, &c, &kernel, &recurrent, &bias}) dtype = promote("lstm", dtype, operand->dtype());

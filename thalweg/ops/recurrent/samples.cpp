@@ -176,7 +176,8 @@ void add_steps(std::vector<Sample>& list, std::int64_t time, std::int64_t batch,
 }
 
 std::vector<Mistake> mistakes() {
-  const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words) {
+  const auto wrong = [](const std::string& label, const std::function<void()>& call,
+                        const std::vector<std::string>& words) {
     return Mistake{.op = "lstm", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
   const Tensor x = zeros({2, 3, 4}), h = zeros({2, 5}), kernel = zeros({4, 20}), recurrent = zeros({5, 20}),

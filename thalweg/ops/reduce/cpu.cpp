@@ -83,7 +83,7 @@ struct Max {
   }
   template <class T>
   static T combine(T a, T b) {
-    return (b > a) | (b != b) ? b : a;
+    return ((b > a) | (b != b)) ? b : a;
   }
 };
 
@@ -94,7 +94,7 @@ struct Min {
   }
   template <class T>
   static T combine(T a, T b) {
-    return (b < a) | (b != b) ? b : a;
+    return ((b < a) | (b != b)) ? b : a;
   }
 };
 
@@ -187,15 +187,14 @@ template <class Op, class Acc, class Leaf>
 void reduce_tree(std::int64_t count, std::int64_t width, Acc* y, const Leaf& leaf) {
   alignas(64) Acc stack[tree_depth * tile_columns];
   std::int64_t depth = 0;
-  const auto merge = [&] {
-    --depth;
-    accumulate<Op>(stack + (depth - 1) * width, stack + depth * width, width);
+  const auto merge = [&](std::int64_t last) {
+    accumulate<Op>(stack + (last - 1) * width, stack + last * width, width);
   };
   for (std::int64_t i = 0; i < count; ++i) {
     leaf(i, stack + depth++ * width);
-    for (std::int64_t done = i + 1; done % 2 == 0; done /= 2) merge();
+    for (std::int64_t done = i + 1; done % 2 == 0; done /= 2) merge(--depth);
   }
-  while (depth > 1) merge();
+  while (depth > 1) merge(--depth);
   std::copy_n(stack, width, y);
 }
 

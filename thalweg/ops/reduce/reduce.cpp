@@ -121,9 +121,10 @@ Gradients gradient(const ReduceOp<kind>& op, const Kept& kept, const Tensors& dy
   const Shape kept_shape = reduced_shape(shape, axes, true);
   const Tensor upstream = reshape(dy[0], kept_shape);
   if constexpr (kind == Kind::sum) return {broadcast_to(upstream, shape)};
-  if constexpr (kind == Kind::mean)
-    return {broadcast_to(upstream / static_cast<double>(shape.size() / std::max<std::int64_t>(1, kept_shape.size())),
-                         shape)};
+  if constexpr (kind == Kind::mean) {
+    const std::int64_t averaged = shape.size() / std::max<std::int64_t>(1, kept_shape.size());
+    return {broadcast_to(upstream / averaged, shape)};
+  }
   if constexpr (kind == Kind::max || kind == Kind::min)
     return {share_among_equals(kept.input(0), reshape(kept.output(0), kept_shape), upstream)};
   return {product_gradient(kept.input(0), axes, upstream)};

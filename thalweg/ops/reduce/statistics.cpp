@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/guarded_root.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -14,6 +15,7 @@ namespace thalweg {
 namespace {
 
 Tensor wide_float(const char* op, const Tensor& x) {
+  check_defined(op, x);
   TW_CHECK_USER(is_float(x.dtype()), op, "cast to a float first: tw::cast(x, tw::f32)",
                 "expected a float dtype, got {}", x.dtype());
   return widen(x);

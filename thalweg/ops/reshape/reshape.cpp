@@ -2,6 +2,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -64,13 +65,18 @@ Reshape with_batch(const Reshape& op, const BatchState& out, std::int64_t exampl
 
 TW_DEFINE_OP(reshape, Reshape)
 
-Tensor reshape(const Tensor& x, const Ints& shape) { return reshape_to(x, resolve_shape(x.shape(), shape)); }
+Tensor reshape(const Tensor& x, const Ints& shape) {
+  check_defined("reshape", x);
+  return reshape_to(x, resolve_shape(x.shape(), shape));
+}
 
 Tensor expand_dims(const Tensor& x, std::int64_t axis) {
+  check_defined("expand_dims", x);
   return reshape_to(x, x.shape().inserted(resolve_axis("expand_dims", axis, x.rank() + 1), 1));
 }
 
 Tensor squeeze(const Tensor& x, const Axes& axes) {
+  check_defined("squeeze", x);
   const Ints chosen = axes.resolve("squeeze", x.rank());
   Ints sizes;
   for (int i = 0; i < x.rank(); ++i) {

@@ -98,7 +98,8 @@ Call blocks(std::int64_t block, bool to_space) {
 }
 
 std::vector<Mistake> mistakes() {
-  const auto wrong = [](std::string label, std::function<void()> call, std::vector<std::string> words) {
+  const auto wrong = [](const std::string& label, const std::function<void()>& call,
+                        const std::vector<std::string>& words) {
     return Mistake{.op = "resize", .label = label, .call = call, .code = ErrorCode::invalid_argument, .words = words};
   };
   return {

@@ -5,6 +5,7 @@
 #include "thalweg/backend/cpu/kernels/rows.h"
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/scalar.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
@@ -45,11 +46,11 @@ std::int64_t segments_workspace(Inputs in) {
 // Every segment begins as `start`, then takes its rows.
 template <class Update>
 void run_segments(const char* op, const Segments& segments, Arrays in, const Array& out, Scratch scratch,
-                  const Tensor& start, Update update) {
+                  const ScalarBytes& start, Update update) {
   check_indices(op, in[1], segments.count, Negative::allowed);
   auto* ids = reinterpret_cast<std::int64_t*>(scratch.data());
   widen_indices(in[1], ids);
-  cpu::fill_elements(out.data, out.size(), start.impl().data, size_of(out.dtype()));
+  cpu::fill_elements(out.data, out.size(), start.data(), size_of(out.dtype()));
   update(cpu::RowUpdate{.table = out.data,
                         .values = in[0].data,
                         .ids = ids,
@@ -66,7 +67,7 @@ Specs infer(const SegmentSum& op, Inputs in) { return infer_segments("unsorted_s
 std::int64_t workspace(const SegmentSum&, Inputs in) { return segments_workspace(in); }
 
 void run(const SegmentSum& op, Arrays in, Arrays out, Scratch scratch) {
-  run_segments("unsorted_segment_sum", op, in, out[0], scratch, scalar(0, out[0].dtype()), cpu::add_rows);
+  run_segments("unsorted_segment_sum", op, in, out[0], scratch, ScalarBytes(0, out[0].dtype()), cpu::add_rows);
 }
 
 Keeps keeps(const SegmentSum&, Needs) { return {.inputs = {1}, .outputs = {}}; }
@@ -75,15 +76,15 @@ Gradients gradient(const SegmentSum&, const Kept& kept, const Tensors& dy, Needs
   return {gather_or_zero(dy[0], kept.input(1)), Gradient()};
 }
 
-Tensor lowest(DType dtype) {
+ScalarBytes lowest(DType dtype) {
   switch (dtype) {
-    case DType::f32: return tensor(std::numeric_limits<float>::lowest());
-    case DType::f64: return tensor(std::numeric_limits<double>::lowest());
-    case DType::f16: return scalar(-65504, dtype);
-    case DType::bf16: return scalar(-0x1.fep127, dtype);
-    case DType::i32: return tensor(std::numeric_limits<std::int32_t>::lowest());
-    case DType::i64: return tensor(std::numeric_limits<std::int64_t>::lowest());
-    default: return scalar(0, dtype);
+    case DType::f32: return ScalarBytes(std::numeric_limits<float>::lowest(), dtype);
+    case DType::f64: return ScalarBytes(std::numeric_limits<double>::lowest(), dtype);
+    case DType::f16: return ScalarBytes(-65504, dtype);
+    case DType::bf16: return ScalarBytes(-0x1.fep127, dtype);
+    case DType::i32: return ScalarBytes(std::numeric_limits<std::int32_t>::lowest(), dtype);
+    case DType::i64: return ScalarBytes(std::numeric_limits<std::int64_t>::lowest(), dtype);
+    default: return ScalarBytes(0, dtype);
   }
 }
 

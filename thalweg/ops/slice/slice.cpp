@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/registry.h"
 
@@ -73,6 +74,7 @@ Slice with_batch(const Slice& op, const BatchState& out, std::int64_t examples) 
 TW_DEFINE_OP(slice, Slice)
 
 Tensor slice(const Tensor& x, const Ints& begin, const Ints& size) {
+  check_defined("slice", x);
   Slice op{begin, size};
   for (int i = 0; i < std::min({x.rank(), begin.size(), size.size()}); ++i)
     if (size[i] == -1) op.size[i] = x.shape()[i] - begin[i];

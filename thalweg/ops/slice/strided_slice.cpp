@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/slice/slice.h"
@@ -180,6 +181,7 @@ bool all_ones(const Ints& strides) {
 }  // namespace
 
 Tensor strided_slice(const Tensor& x, const StridedSlice& options) {
+  check_defined("strided_slice", x);
   const Resolver resolver(x.shape(), options);
   const Places& places = resolver.places;
   const Tensor taken = all_ones(places.strides) ? slice(x, places.begin, places.sizes)

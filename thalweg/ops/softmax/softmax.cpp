@@ -4,6 +4,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
@@ -84,6 +85,7 @@ Gradients gradient(const LogSoftmax&, const Kept& kept, const Tensors& dy, Needs
 // f over the last axis of x with `axis` moved there, in f32 or f64.
 template <class F>
 Tensor along(const char* op, const Tensor& x, std::int64_t axis, F f) {
+  check_defined(op, x);
   TW_CHECK_USER(is_float(x.dtype()), op, "tw::cast(x, tw::f32)",
                 "expected a float dtype, since the results are fractions, got {}", x.dtype());
   const int place = resolve_axis(op, axis, x.rank()), last = x.rank() - 1;

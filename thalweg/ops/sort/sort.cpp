@@ -8,6 +8,7 @@
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/sort/along.h"
 #include "thalweg/ops/transpose/transpose.h"
@@ -76,7 +77,7 @@ void run(const ArgSort& op, Arrays in, Arrays out) {
   });
 }
 
-bool differentiable(const ArgSort&) { return false; }
+[[maybe_unused]] bool differentiable(const ArgSort&) { return false; }
 
 Specs infer(const TopPlaces& op, Inputs in) {
   check_row("top_k", in[0]);
@@ -101,7 +102,7 @@ void run(const TopPlaces& op, Arrays in, Arrays out) {
   });
 }
 
-bool differentiable(const TopPlaces&) { return false; }
+[[maybe_unused]] bool differentiable(const TopPlaces&) { return false; }
 
 // The order of axes that swaps one with the last.
 Ints swap_with_last(int axis, int rank) {
@@ -114,6 +115,7 @@ Ints swap_with_last(int axis, int rank) {
 // f(x) with the axis last, and back.
 template <class F>
 Tensor along_axis(const char* op, const Tensor& x, std::int64_t axis, const F& f) {
+  check_defined(op, x);
   const int resolved = resolve_axis(op, axis, x.rank());
   if (resolved == x.rank() - 1) return f(x);
   const Ints order = swap_with_last(resolved, x.rank());

@@ -4,6 +4,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/batch_rules.h"
+#include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -61,12 +62,14 @@ BatchStates batch_rule(const Transpose& op, Inputs in, BatchStates& states, std:
 TW_DEFINE_OP(transpose, Transpose)
 
 Tensor transpose(const Tensor& x, const Ints& perm) {
+  check_defined("transpose", x);
   Ints axes;
   for (const std::int64_t axis : perm) axes.push_back(resolve_axis("transpose", axis, x.rank()));
   return apply(transpose_info(), Transpose{axes}, {x})[0];
 }
 
 Tensor transpose(const Tensor& x) {
+  check_defined("transpose", x);
   Ints reversed;
   for (int i = x.rank() - 1; i >= 0; --i) reversed.push_back(i);
   return transpose(x, reversed);

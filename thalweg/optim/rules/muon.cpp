@@ -64,13 +64,21 @@ struct MuonRule : Rule {
   Tensors scalars(const Step& step) override {
     return {matrices.scalars(step)[0], others.scalars({step.t, step.rate * o.adam_lr_ratio, step.due})[0]};
   }
+  bool by_rows(const Variable& variable) const override { return !is_matrix(variable); }
   std::optional<double> weight_decay(const Variable& variable, std::optional<double> common) const override {
     return is_matrix(variable) ? common : o.adam_weight_decay;
   }
   Tensors update(const Variable& variable, const Update& update) override {
-    Update own = update;
-    own.scalars = {update.scalars[is_matrix(variable) ? 0 : 1]};
-    return is_matrix(variable) ? matrices.update(variable, own) : others.update(variable, own);
+    Rule& rule = is_matrix(variable) ? static_cast<Rule&>(matrices) : others;
+    return rule.update(variable, with_own_scalar(variable, update));
+  }
+  bool update_in_place(const std::vector<Variable>& tables, const Update& update) override {
+    const Variable& variable = tables.front();
+    return !is_matrix(variable) && others.update_in_place(tables, with_own_scalar(variable, update));
+  }
+  Update with_own_scalar(const Variable& variable, Update update) const {
+    update.scalars = {update.scalars[is_matrix(variable) ? 0 : 1]};
+    return update;
   }
 
   const MuonOptions o;

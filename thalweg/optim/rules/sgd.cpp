@@ -16,6 +16,7 @@ struct SGDRule : ElementwiseRule {
     return {{"momentum", variable.shape()}};
   }
   Tensors scalars(const Step& step) override { return {step.rate}; }
+  bool rests() const override { return o.momentum == 0; }
 
   Expressions formula(E w, E g, const Expressions& slots, const Expressions& scalars) const override {
     const Expression step = scalars[0] * g;

@@ -44,6 +44,7 @@ struct AdagradRule : ElementwiseRule {
     return {{"accumulator", variable.shape(), o.initial_accumulator_value}};
   }
   Tensors scalars(const Step& step) override { return {step.rate}; }
+  bool rests() const override { return true; }
 
   Expressions formula(E w, E g, const Expressions& slots, const Expressions& scalars) const override {
     const Expression sum = slots[0] + g * g;

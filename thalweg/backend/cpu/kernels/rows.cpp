@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
 
@@ -155,5 +157,56 @@ std::int64_t row_update_scratch(std::int64_t count, std::int64_t width, DType dt
 void add_rows(const RowUpdate& update, std::span<std::byte> scratch) { update_rows<Add>(update, scratch); }
 
 void max_rows(const RowUpdate& update, std::span<std::byte> scratch) { update_rows<Max>(update, scratch); }
+
+std::int64_t distinct_ids_scratch(std::int64_t count) {
+  return 2 * count * static_cast<std::int64_t>(sizeof(Position));
+}
+
+void distinct_ids(const std::int64_t* ids, std::int64_t count, std::int64_t* rows, std::int64_t* places,
+                  std::span<std::byte> scratch) {
+  TW_CHECK_INTERNAL(count <= std::numeric_limits<Position>::max(), "distinct_ids", "{} ids are too many", count);
+  auto* positions = reinterpret_cast<Position*>(scratch.data());
+  std::int64_t found = 0;
+  std::fill_n(places, count, -1);
+  for (const Position p : order_by_id(ids, count, positions, positions + count)) {
+    if (found == 0 || rows[found - 1] != ids[p]) rows[found++] = ids[p];
+    places[p] = found - 1;
+  }
+  std::fill(rows + found, rows + count, -1);
+}
+
+namespace {
+
+// f(i) for every row, with enough bytes a task.
+template <class F>
+void for_rows(std::int64_t count, std::int64_t row_bytes, const F& f) {
+  const std::int64_t grain = std::max<std::int64_t>(1, 128 * 1024 / std::max<std::int64_t>(row_bytes, 1));
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
+}  // namespace
+
+void put_rows(const RowUpdate& update) {
+  const std::int64_t bytes = update.width * size_of(update.dtype);
+  auto* table = static_cast<std::byte*>(update.table);
+  const auto* values = static_cast<const std::byte*>(update.values);
+  for_rows(update.count, bytes, [&](std::int64_t i) {
+    if (update.ids[i] >= 0)
+      std::memcpy(table + update.ids[i] * bytes, values + i * bytes, static_cast<std::size_t>(bytes));
+  });
+}
+
+void take_rows(const void* table, const std::int64_t* ids, std::int64_t count, std::int64_t row_bytes, void* to) {
+  const auto bytes = static_cast<std::size_t>(row_bytes);
+  for_rows(count, row_bytes, [&](std::int64_t i) {
+    auto* row = static_cast<std::byte*>(to) + i * row_bytes;
+    if (ids[i] < 0)
+      std::memset(row, 0, bytes);
+    else
+      std::memcpy(row, static_cast<const std::byte*>(table) + ids[i] * row_bytes, bytes);
+  });
+}
 
 }  // namespace thalweg::cpu

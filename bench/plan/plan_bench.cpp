@@ -1,0 +1,122 @@
+// What plans promise: predicted bytes against measured ones, budgets kept, and what a smaller budget costs in time.
+//   plan_bench [--small] [MODEL…]    models: mlp cnn unet resnet50 gpt lstm recsys
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "bench/support/timing.h"
+#include "models/steps.h"
+#include "thalweg/plan/plan_state.h"
+#include "thalweg/thalweg.h"
+
+using namespace thalweg;
+
+namespace {
+
+int faults = 0;
+
+void require(bool good, const std::string& what) {
+  if (good) return;
+  std::printf("  OUT OF BOUNDS: %s\n", what.c_str());
+  ++faults;
+}
+
+double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576; }
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * 4096;
+}
+
+std::vector<Tensor> make_batch(const std::vector<Spec>& specs) {
+  std::vector<Tensor> batch;
+  for (const auto& spec : specs)
+    batch.push_back(is_float(spec.dtype) ? random::normal(spec.shape, {.dtype = spec.dtype})
+                                         : random::uniform(spec.shape, {.low = 0, .high = 2, .dtype = spec.dtype}));
+  return batch;
+}
+
+double seconds_of_step(const auto& step, const std::vector<Tensor>& batch, int times) {
+  double best = 1e30;
+  for (int i = 0; i < times; ++i) best = std::min(best, bench::seconds([&] { step(batch); }));
+  return best;
+}
+
+void one_model(const std::string& name, const models::StepOptions& options) {
+  const auto training = nn::training(true);
+  random::set_seed(1);
+  const models::TrainingStep model = models::make_step(name, options);
+  const auto batch = make_batch(model.arguments);
+  config::trim();
+  const std::int64_t before = config::memory_info().in_use, resident_before = resident_bytes();
+
+  const auto step = function(model.run, {.name = name});
+  step.plan(batch);  // builds the weights
+  const auto again = function(model.run, {.name = name});
+  const double trace_seconds = bench::seconds([&] { again.plan(batch); });
+  const Plan& plan = step.plan(batch);
+  config::reset_peak_memory();
+  step(batch);
+  step(batch);
+  const std::int64_t measured = config::memory_info().peak - before;
+  const std::int64_t grown = resident_bytes() - resident_before;
+  std::printf("%s: %zu nodes traced, trace + plan %.1f ms\n", name.c_str(), plan.state().traced.nodes.size(),
+              trace_seconds * 1e3);
+  std::printf("  predicted %lld bytes (%.1f MiB), allocator %lld, resident memory grew %.1f MiB\n",
+              static_cast<long long>(plan.peak_bytes()), mib(plan.peak_bytes()), static_cast<long long>(measured),
+              mib(grown));
+  require(step.stats().measured_peak_bytes == plan.peak_bytes(), "measured peak is not the predicted one");
+  require(measured == plan.peak_bytes(), "the allocator's peak is not the predicted one");
+  require(grown <= plan.peak_bytes() + std::max<std::int64_t>(plan.peak_bytes() / 20, MiB(16)),
+          "resident memory grew more than the plan's total");
+
+  const auto& compiled = plan.state().compiled;
+  const std::int64_t fixed = compiled.state_bytes + compiled.result_bytes, rest = plan.peak_bytes() - fixed;
+  const double free_seconds = seconds_of_step(step, batch, 3);
+  std::int64_t last = plan.peak_bytes();
+  std::printf("  unbounded: %.1f MiB besides %.1f MiB of state, %.1f ms a step\n", mib(rest), mib(fixed),
+              free_seconds * 1e3);
+  for (int tenth = 9; tenth > 0; --tenth) {
+    const std::int64_t budget = fixed + rest * tenth / 10;
+    const auto bounded = function(model.run, {.name = name, .memory_budget = budget});
+    try {
+      const double plan_seconds = bench::seconds([&] { bounded.plan(batch); });
+      const Plan& chosen = bounded.plan(batch);
+      bounded(batch);
+      const double seconds = seconds_of_step(bounded, batch, 2);
+      std::printf("  %d0 %%: %s; %.1f MiB besides the state, planned in %.0f ms, %.1f ms a step (%+.1f %%)\n", tenth,
+                  chosen.state().compiled.rung.describe().c_str(), mib(chosen.peak_bytes() - fixed),
+                  plan_seconds * 1e3, seconds * 1e3, (seconds / free_seconds - 1) * 100);
+      const std::int64_t peak = bounded.stats().measured_peak_bytes;
+      require(peak <= budget, "a budget was exceeded");
+      require(peak <= last, "a smaller budget took more memory");
+      last = peak;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::resource_exhausted) throw;
+      std::printf("  %d0 %%: infeasible\n", tenth);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names;
+  bool small = false;
+  for (int i = 1; i < argc; ++i) std::string(argv[i]) == "--small" ? void(small = true) : names.emplace_back(argv[i]);
+  if (names.empty()) names = {"mlp", "cnn", "unet", "lstm", "recsys", "gpt", "resnet50"};
+  for (const auto& name : names) {
+    models::StepOptions options;
+    if (name == "gpt" && !small)
+      options = {.batch = 4, .settings = {{"size", "124m"}, {"context", "256"}}};
+    one_model(name, options);
+  }
+  if (faults > 0) std::printf("%d figures out of bounds\n", faults);
+  return faults > 0 ? 1 : 0;
+}

@@ -1,0 +1,76 @@
+// Layers with options or inputs that do not fit.
+#include "tests/errors/mistake.h"
+
+namespace {
+
+using enum tw::ErrorCode;
+
+// A layer in a model, so that errors can name it.
+template <class L, class Options>
+void call(const Options& options, const tw::Tensor& x) {
+  tw::nn::Module model;
+  L layer(model, "head", options);
+  layer(x);
+}
+
+// clang-format off
+const std::vector<Mistake> layers{
+    {"dense_without_units",
+     [] { call<tw::nn::Dense>(tw::nn::DenseOptions{}, tw::zeros({2, 3})); },
+     invalid_argument, "dense", {"expected units above 0", "got 0", "layer \"head\"", ".units = 10"}},
+    {"dense_of_a_vector",
+     [] { call<tw::nn::Dense>(tw::nn::DenseOptions{.units = 2}, tw::zeros({3})); },
+     invalid_argument, "dense", {"rank 2 or more", "got [3]", "layer \"head\"", "expand_dims"}},
+    {"dense_of_integers",
+     [] { call<tw::nn::Dense>(tw::nn::DenseOptions{.units = 2}, tw::zeros({2, 3}, tw::u8)); },
+     invalid_argument, "layer", {"floats", "got [2, 3] u8", "layer \"head\"", "tw::cast"}},
+    {"dense_of_another_size_than_it_was_built_for",
+     [] {
+       tw::nn::Module model;
+       tw::nn::Dense layer(model, "head", {.units = 2});
+       layer(tw::zeros({4, 3}));
+       layer(tw::zeros({4, 5}));
+     },
+     invalid_argument, "matmul", {"a [4, 5] has 5", "b [3, 2] has 3", "layer \"head\""}},
+    {"convolution_of_an_image_without_channels",
+     [] { call<tw::nn::Conv2D>(tw::nn::ConvOptions{.filters = 4, .kernel_size = 3}, tw::zeros({2, 8, 8})); },
+     invalid_argument, "conv2d", {"rank 4", "got [2, 8, 8]", "layer \"head\"", "expand_dims"}},
+    {"convolution_with_groups_that_do_not_divide",
+     [] { call<tw::nn::Conv2D>(tw::nn::ConvOptions{.filters = 4, .groups = 3}, tw::zeros({2, 8, 8, 6})); },
+     invalid_argument, "conv2d", {"groups that divide 6 channels and 4 filters", "got 3"}},
+    {"convolution_with_too_many_kernel_sizes",
+     [] { call<tw::nn::Conv1D>(tw::nn::ConvOptions{.filters = 4, .kernel_size = {3, 3}}, tw::zeros({2, 8, 6})); },
+     invalid_argument, "conv1d", {"kernel_size of 1 numbers", "got [3, 3]"}},
+    {"embedding_of_floats",
+     [] { call<tw::nn::Embedding>(tw::nn::EmbeddingOptions{.input_dim = 4, .output_dim = 2}, tw::zeros({2})); },
+     invalid_argument, "embedding", {"integer ids", "got [2] f32", "tw::cast"}},
+    {"dropout_of_more_than_all",
+     [] { call<tw::nn::Dropout>(tw::nn::DropoutOptions{.rate = 1.5}, tw::zeros({2})); },
+     invalid_argument, "dropout", {"a rate from 0 to 1", "got 1.5"}},
+    {"heads_that_do_not_share_the_features",
+     [] { call<tw::nn::SelfAttention>(tw::nn::SelfAttentionOptions{.num_heads = 4}, tw::zeros({2, 3, 6})); },
+     invalid_argument, "self_attention", {"num_heads that divide 6", "got 4"}},
+    {"an_lstm_of_a_matrix",
+     [] { call<tw::nn::LSTM>(tw::nn::RecurrentOptions{.units = 4}, tw::zeros({2, 3})); },
+     invalid_argument, "recurrent", {"rank 3", "got [2, 3]", "[batch, time, features]"}},
+    {"a_body_that_changes_the_shape",
+     [] { call<tw::nn::Residual>(tw::nn::ResidualOptions{.body = {tw::nn::dense(2)}}, tw::zeros({2, 3})); },
+     invalid_argument, "residual", {"[2, 3] as the shortcut does", "got [2, 2]"}},
+    {"two_modules_of_one_name",
+     [] {
+       tw::nn::Module model("net");
+       const tw::nn::Module a(model, "block"), b(model, "block");
+     },
+     invalid_argument, "module", {"a new name in module \"net\"", "got \"block\" again"}},
+    {"weights_of_another_size",
+     [] {
+       tw::nn::Dense layer({.units = 2});
+       layer.set_weights({{"kernel", tw::zeros({4, 2})}});
+       layer(tw::zeros({1, 3}));
+     },
+     invalid_argument, "set_weights", {"\"kernel\"", "shape [3, 2]", "got [4, 2]"}},
+};
+MISTAKES(layers, layers);
+// clang-format on
+
+}  // namespace

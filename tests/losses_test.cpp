@@ -1,0 +1,110 @@
+// What the golden cases of the losses leave out: shapes of weights and masks, dtypes, refusals.
+#include "thalweg/losses/losses.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "thalweg/autodiff/tape.h"
+#include "thalweg/core/error.h"
+#include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/elementwise.h"
+
+namespace thalweg {
+namespace {
+
+using losses::Reduction;
+using List = std::vector<double>;
+
+double number(const Tensor& tensor) { return tensor.item<double>(); }
+
+// Four predictions of 0 with errors of 1, 2, 3, 4, as [2, 2, 1].
+const Tensor truth = tensor({{{1.0}, {2.0}}, {{3.0}, {4.0}}});
+const Tensor prediction = zeros({2, 2, 1}, f64);
+
+TEST(losses, weights_may_stand_for_whole_examples) {
+  const auto sum = [&](const Tensor& weights) {
+    return number(
+        losses::mean_squared_error(truth, prediction, {.sample_weight = weights, .reduction = Reduction::sum}));
+  };
+  EXPECT_EQ(sum(tensor({1.0, 10.0})), 1 + 4 + 90 + 160);
+  EXPECT_EQ(sum(tensor({{1.0, 10.0}, {100.0, 1000.0}})), 1 + 40 + 900 + 16000);
+  EXPECT_EQ(sum(tensor({{{1.0}, {10.0}}, {{100.0}, {1000.0}}})), 1 + 40 + 900 + 16000);
+  EXPECT_EQ(sum(tensor(2.0)), 60);
+}
+
+TEST(losses, a_mask_divides_by_what_it_keeps) {
+  const auto mean = [&](const Tensor& mask) {
+    return number(losses::mean_squared_error(truth, prediction, {.mask = mask}));
+  };
+  EXPECT_EQ(mean(tensor({true, false})), 2.5);
+  EXPECT_EQ(mean(tensor({{true, false}, {false, true}})), 8.5);
+  EXPECT_EQ(mean(tensor({false, false})), 0);
+}
+
+TEST(losses, a_mask_that_keeps_nothing_has_no_gradient) {
+  GradientTape tape;
+  tape.watch(prediction);
+  const Tensor loss = losses::mean_squared_error(truth, prediction, {.mask = tensor({false, false})});
+  EXPECT_EQ(tape.gradient(loss, prediction).to_vector<double>(), List(4));
+}
+
+TEST(losses, no_examples_have_no_loss) {
+  EXPECT_EQ(number(losses::mean_squared_error(zeros({0, 3}, f64), zeros({0, 3}, f64))), 0);
+  EXPECT_EQ(number(losses::sparse_categorical_crossentropy(zeros({0}, i64), zeros({0, 3}, f64))), 0);
+}
+
+TEST(losses, a_last_axis_of_one_is_dropped_or_added) {
+  EXPECT_EQ(number(losses::mean_squared_error(tensor({1.0, 3.0}), zeros({2, 1}, f64))), 5);
+  EXPECT_EQ(number(losses::mean_squared_error(tensor({{1.0}, {3.0}}), zeros({2}, f64))), 5);
+  const Tensor logits = tensor({{0.0, 0.0}, {0.0, 0.0}});
+  EXPECT_NEAR(number(losses::sparse_categorical_crossentropy(tensor({{1}, {0}}), logits, {.from_logits = true})),
+              std::log(2.0), 1e-15);
+}
+
+TEST(losses, narrow_floats_are_computed_in_f32) {
+  const Tensor loss = losses::mean_absolute_error(full({4096}, 0.5, f32), zeros({4096}, bf16));
+  EXPECT_EQ(loss.dtype(), f32);
+  EXPECT_EQ(loss.item<float>(), 0.5f);
+  EXPECT_EQ(losses::mean_squared_error(truth, prediction).dtype(), f64);
+  EXPECT_EQ(losses::mean_squared_error(tensor({1, 2}), tensor({1, 4})).item<float>(), 2);
+}
+
+TEST(losses, ignored_classes_neither_count_nor_fail) {
+  const Tensor logits = tensor({{1.0, 2.0}, {3.0, 4.0}, {0.0, 0.0}});
+  GradientTape tape;
+  tape.watch(logits);
+  const Tensor loss = losses::sparse_categorical_crossentropy(tensor({255, 255, 1}), logits,
+                                                              {.from_logits = true, .ignore_class = 255});
+  EXPECT_NEAR(number(loss), std::log(2.0), 1e-15);
+  EXPECT_EQ(tape.gradient(loss, logits).to_vector<double>(), (List{0, 0, 0, 0, 0.5, -0.5}));
+}
+
+TEST(losses, mistakes_name_the_loss_and_the_shapes) {
+  const auto expect_error = [](ErrorCode code, const std::vector<std::string>& words, auto call) {
+    try {
+      call();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      for (const auto& word : words) EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+  };
+  const auto invalid = ErrorCode::invalid_argument;
+  expect_error(invalid, {"[mean_squared_error]", "sample_weight", "[2, 2]", "[3]"},
+               [] { losses::mean_squared_error(truth, prediction, {.sample_weight = ones({3})}); });
+  expect_error(invalid, {"[huber]", "boolean", "f32"}, [] { losses::huber(truth, prediction, {.mask = ones({2})}); });
+  expect_error(invalid, {"[huber]", ".delta", "-1"}, [] { losses::huber(truth, prediction, {.delta = -1}); });
+  expect_error(invalid, {"[categorical_crossentropy]", "sparse_categorical_crossentropy", "[2, 3]"}, [] {
+    losses::categorical_crossentropy(tensor({0, 1}), zeros({2, 3}));
+  });
+  expect_error(invalid, {"[binary_crossentropy]", ".label_smoothing", "2"},
+               [] { losses::binary_crossentropy(ones({2}), ones({2}), {.label_smoothing = 2}); });
+  expect_error(ErrorCode::out_of_range, {"[sparse_softmax_cross_entropy]", "3"}, [] {
+    losses::sparse_categorical_crossentropy(tensor({0, 3}), zeros({2, 3}));
+  });
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -1,0 +1,117 @@
+// Optimizers inside a compiled function do what they do in eager mode; nothing is burned in.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "thalweg/autodiff/tape.h"
+#include "thalweg/losses/losses.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/gather/gather.h"
+#include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/random/random.h"
+#include "thalweg/optim/optimizers.h"
+#include "thalweg/plan/function.h"
+
+namespace thalweg {
+namespace {
+
+using namespace optim;
+using Make = std::function<std::unique_ptr<Optimizer>()>;
+
+template <class Optimizer, class Options>
+Make made(const Options& options) {
+  return [options] { return std::make_unique<Optimizer>(options); };
+}
+
+// A table of 30 rows whose looked-up rows go through a matrix.
+struct Model {
+  Variable table{random::normal({30, 4}, {.seed = 1}), {.name = "embedding"}};
+  Variable kernel{random::normal({4, 3}, {.seed = 2}), {.name = "kernel"}};
+  std::vector<Variable> variables() const { return {table, kernel}; }
+  Tensor operator()(const Tensor& ids) const { return matmul(embedding_lookup(table, ids), kernel); }
+};
+
+struct Run {
+  explicit Run(const Make& make) : optimizer(make()) {}
+  std::pair<Tensor, Tensor> step(const Tensor& ids, const Tensor& labels) {
+    GradientTape tape;
+    const Tensor loss = losses::sparse_categorical_crossentropy(labels, model(ids), {.from_logits = true});
+    const Applied applied = optimizer->apply(tape.gradient(loss, model.variables()), model.variables());
+    return {loss, applied.tensor()};
+  }
+  Model model;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+void expect_equal_state(const Run& eager, const Run& compiled) {
+  const auto compare = [](const Variable& want, const Variable& got) {
+    EXPECT_EQ(want.name(), got.name());
+    if (is_float(want.dtype())) {
+      const auto a = want.value().to_vector<double>(), b = got.value().to_vector<double>();
+      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6) << want.name() << ", element " << i;
+    } else {
+      EXPECT_EQ(want.value().to_vector<std::int64_t>(), got.value().to_vector<std::int64_t>()) << want.name();
+    }
+  };
+  for (std::size_t i = 0; i < 2; ++i) compare(eager.model.variables()[i], compiled.model.variables()[i]);
+  const auto want = eager.optimizer->variables(), got = compiled.optimizer->variables();
+  ASSERT_EQ(want.size(), got.size());
+  for (std::size_t i = 0; i < want.size(); ++i) compare(want[i], got[i]);
+}
+
+void expect_same_compiled(const char* what, const Make& make) {
+  SCOPED_TRACE(what);
+  Run eager(make), compiled(make);
+  const auto step = function([&](Tensor ids, Tensor labels) { return compiled.step(ids, labels); });
+  for (int i = 0; i < 5; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i);
+    const Tensor ids = random::uniform({8}, {.low = 0, .high = 30, .seed = 10 + seed, .dtype = i32});
+    const Tensor labels = random::uniform({8}, {.low = 0, .high = 3, .seed = 20 + seed, .dtype = i32});
+    const auto [want, was_applied] = eager.step(ids, labels);
+    const auto [got, is_applied] = step(ids, labels);
+    EXPECT_NEAR(got.item<float>(), want.item<float>(), 1e-6);
+    EXPECT_EQ(is_applied.item<bool>(), was_applied.item<bool>());
+  }
+  expect_equal_state(eager, compiled);
+}
+
+TEST(optim_function, rules_run_compiled_as_in_eager_mode) {
+  expect_same_compiled("sgd", made<SGD>(SGDOptions{.momentum = 0.9, .nesterov = true, .clip_norm = 0.1}));
+  expect_same_compiled("rmsprop", made<RMSprop>(RMSpropOptions{.momentum = 0.5, .centered = true, .clip_value = 0.1}));
+  expect_same_compiled("adam", made<Adam>(AdamOptions{.amsgrad = true, .global_clip_norm = 0.1, .weight_decay = 0.1}));
+  expect_same_compiled("lazy adam", made<Adam>(AdamOptions{.sparse = lazy}));
+  expect_same_compiled("nadam", made<Nadam>(NadamOptions{.ema_momentum = 0.9}));
+  expect_same_compiled("adamax", made<Adamax>(AdamaxOptions{}));
+  expect_same_compiled("adagrad", made<Adagrad>(AdagradOptions{}));
+  expect_same_compiled("adadelta", made<Adadelta>(AdadeltaOptions{}));
+  expect_same_compiled("ftrl", made<Ftrl>(FtrlOptions{}));
+  expect_same_compiled("lamb", made<Lamb>(LambOptions{.ema_momentum = 0.9}));
+  expect_same_compiled("adafactor", made<Adafactor>(AdafactorOptions{}));
+  expect_same_compiled("muon", made<Muon>(MuonOptions{}));
+}
+
+TEST(optim_function, accumulation_is_predicated) {
+  expect_same_compiled("adam", made<Adam>(AdamOptions{.ema_momentum = 0.9, .accumulate_steps = 2}));
+  expect_same_compiled("nadam", made<Nadam>(NadamOptions{.accumulate_steps = 2}));
+  expect_same_compiled("lamb", made<Lamb>(LambOptions{.weight_decay = 0.1, .accumulate_steps = 3}));
+}
+
+TEST(optim_function, rates_change_between_calls) {
+  expect_same_compiled("schedule", made<SGD>(SGDOptions{.learning_rate = schedules::cosine(0.1, 4, 0.1, 0.2, 2)}));
+  expect_same_compiled("host",
+                       made<SGD>(SGDOptions{.learning_rate = [](std::int64_t n) { return 1.0 / (2.0 + double(n)); }}));
+
+  SGD sgd({.learning_rate = 1});
+  Variable w(scalar(0.f, f32), {.name = "w"});
+  const auto step = function([&](Tensor g) {
+    sgd.apply({g}, {w});
+    return w.value();
+  });
+  step(scalar(1.f, f32));
+  sgd.set_learning_rate(0.5);
+  EXPECT_EQ(step(scalar(1.f, f32)).item<float>(), -1.5f);
+  EXPECT_EQ(sgd.iterations(), 2);
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+
+#include "models/models.h"
+#include "tests/support/values.h"
+#include "thalweg/plan/plan_state.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using testing::near;
+using testing::same_bits;
+
+Tensor classes(const Shape& shape, std::int64_t count) {
+  return random::uniform(shape, {.low = 0, .high = static_cast<double>(count), .seed = 11, .dtype = i64});
+}
+
+// A model with its optimizer, made from a seed: two of them are equal.
+template <class Model>
+struct Training {
+  explicit Training(auto options, double rate = 0.01) : model(options), sgd({.learning_rate = rate}) {}
+
+  auto step() {
+    return [this](const Tensor& x, const Tensor& labels) {
+      GradientTape tape;
+      const Tensor loss = reduce_mean(sparse_softmax_cross_entropy(labels, model(x)));
+      const auto variables = model.trainable_variables();
+      const auto gradients = tape.gradient(loss, variables);
+      std::vector<Tensor> all{loss};
+      for (const auto& gradient : gradients) all.push_back(gradient.dense());
+      sgd.apply(gradients, variables);
+      return all;
+    };
+  }
+
+  Model model;
+  optim::SGD sgd;
+};
+
+// Budgets from all to nothing in steps: every plan keeps to its budget, peaks fall with budgets, recomputation changes
+// no bit, a cut batch only roundings.
+template <class Model>
+void walk_down(auto options, const Tensor& x, const Tensor& labels, int expected_feasible) {
+  random::set_seed(7);
+  Training<Model> training(options, 0.0);
+  const auto free = function(training.step(), {.name = "free"});
+  const auto want = free(x, labels);
+  const auto& plan = free.plan(x, labels);
+  const std::int64_t fixed = plan.state().compiled.state_bytes + plan.state().compiled.result_bytes;
+  const std::int64_t rest = plan.peak_bytes() - fixed;
+  std::int64_t last = plan.peak_bytes();
+  int feasible = 0;
+  for (int tenth = 10; tenth > 0; --tenth) {
+    const std::int64_t budget = fixed + rest * tenth / 10;
+    const auto step = function(training.step(), {.name = "bounded", .memory_budget = budget});
+    try {
+      step.plan(x, labels);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::resource_exhausted) << error.what();
+      EXPECT_NE(std::string(error.what()).find("smallest feasible budget"), std::string::npos) << error.what();
+      break;
+    }
+    ++feasible;
+    const auto got = step(x, labels);
+    const auto& bounded = step.plan(x, labels);
+    EXPECT_LE(bounded.peak_bytes(), budget);
+    EXPECT_LE(bounded.peak_bytes(), last);
+    EXPECT_EQ(step.stats().measured_peak_bytes, bounded.peak_bytes());
+    last = bounded.peak_bytes();
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      if (bounded.micro_batches() == 1)
+        EXPECT_TRUE(same_bits(got[i], want[i])) << tenth << " tenths, result " << i;
+      else
+        EXPECT_TRUE(near(got[i], want[i], 1e-5)) << tenth << " tenths, result " << i;
+    }
+  }
+  EXPECT_GE(feasible, expected_feasible);
+}
+
+TEST(Budget, mlp_keeps_to_it) {
+  walk_down<models::Mlp>(models::MlpOptions{.hidden = {64, 64, 64}, .outputs = 10},
+                         random::normal({1000, 32}, {.seed = 3}), classes({1000}, 10), 7);
+}
+
+TEST(Budget, cnn_keeps_to_it) {
+  walk_down<models::Cnn>(models::CnnOptions{.filters = {8, 16}, .hidden = 32, .classes = 10},
+                         random::normal({13, 20, 20, 1}, {.seed = 3}), classes({13}, 10), 6);
+}
+
+TEST(Budget, gpt_keeps_to_it) {
+  walk_down<models::Gpt>(models::GptOptions{.vocabulary = 31, .context = 32, .layers = 4, .heads = 2, .width = 32},
+                         classes({6, 32}, 31), classes({6, 32}, 31), 6);
+}
+
+TEST(Budget, lstm_keeps_to_it) {
+  walk_down<models::LstmClassifier>(models::LstmClassifierOptions{.units = 16, .classes = 10}, random::normal({10, 12, 8}, {.seed = 3}), classes({10}, 10),
+                                    3);
+}
+
+TEST(Budget, batch_norm_in_training_is_named_as_the_obstacle) {
+  const auto training = nn::training(true);
+  random::set_seed(7);
+  Training<models::SeparableCnn> net(models::SeparableCnnOptions{.stem = 8, .blocks = {8, 16}});
+  const Tensor x = random::normal({8, 16, 16, 3}, {.seed = 3}), labels = classes({8}, 10);
+  const auto step = function(net.step(), {.name = "small", .memory_budget = KiB(200)});
+  try {
+    step.plan(x, labels);
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+    for (const char* word : {"[plan]", "small", "batch_norm", "mixes examples", "largest:"})
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << word << " in: " << error.what();
+  }
+}
+
+TEST(Budget, masks_and_weights_divide_by_the_whole_batch) {
+  const Tensor x = random::normal({100, 4}, {.seed = 1}), y = random::normal({100, 3}, {.seed = 2});
+  const Tensor mask = random::bernoulli({100}, {.probability = 0.7, .seed = 3});
+  Variable w(random::normal({4, 3}, {.seed = 4}), {.name = "w"});
+  const auto body = [&](const Tensor& a, const Tensor& b, const Tensor& m) {
+    GradientTape tape;
+    const Tensor each = reduce_mean(square(tanh(matmul(a, w)) - b), {.axes = {1}});
+    const Tensor loss = reduce_sum(each * m) / reduce_sum(m);
+    return std::vector{loss, tape.gradient(loss, w)};
+  };
+  const auto free = function(body);
+  const auto want = free(x, y, mask);
+  const auto& plan = free.plan(x, y, mask);
+  const auto fixed = plan.state().compiled.state_bytes + plan.state().compiled.result_bytes;
+  const auto bounded = function(body, {.memory_budget = fixed + (plan.peak_bytes() - fixed) / 2});
+  const auto got = bounded(x, y, mask);
+  EXPECT_GT(bounded.plan(x, y, mask).micro_batches(), 1);
+  EXPECT_TRUE(near(got[0], want[0], 1e-5));
+  EXPECT_TRUE(near(got[1], want[1], 1e-5));
+}
+
+TEST(Budget, dropout_is_the_same_in_every_plan) {
+  const Tensor x = random::normal({64, 30}, {.seed = 1});
+  Variable w(random::normal({30, 30}, {.seed = 4}), {.name = "w"});
+  const auto body = [&](const Tensor& a) {
+    GradientTape tape;
+    Tensor h = a;
+    for (int i = 0; i < 4; ++i) h = dropout(tanh(matmul(h, w)), 0.5);
+    return tape.gradient(reduce_sum(h), w);
+  };
+  random::set_seed(1);
+  const auto free = function(body);
+  const auto want = free(x);
+  const auto& plan = free.plan(x);
+  const auto fixed = plan.state().compiled.state_bytes + plan.state().compiled.result_bytes;
+  for (int tenth : {8, 6}) {
+    random::set_seed(1);
+    const auto bounded = function(body, {.memory_budget = fixed + (plan.peak_bytes() - fixed) * tenth / 10});
+    EXPECT_TRUE(near(bounded(x), want, 1e-5)) << tenth;
+  }
+}
+
+TEST(InputGradients, of_a_large_batch_keep_to_the_budget) {
+  Variable a(random::normal({20, 64}, {.seed = 1})), b(random::normal({64, 1}, {.seed = 2}));
+  const auto net = [&](const Tensor& x) { return matmul(tanh(matmul(x, a)), b); };
+  const Tensor x = random::normal({50001, 20}, {.seed = 3});
+  const Tensor want = grad(net)(x);
+  config::reset_peak_memory();
+  const std::int64_t before = config::memory_info().in_use;
+  const Tensor got = input_gradients(net, x, {.memory_budget = MiB(2)});
+  EXPECT_LE(config::memory_info().peak - before, MiB(2) + got.bytes() + 64);
+  EXPECT_TRUE(near(got, want, 1e-5));
+}
+
+TEST(BatchJacobian, agrees_with_the_tape_within_a_budget) {
+  Variable a(random::normal({4, 16}, {.seed = 1})), b(random::normal({16, 3}, {.seed = 2}));
+  const auto net = [&](const Tensor& x) { return matmul(tanh(matmul(x, a)), b); };
+  const Tensor x = random::normal({501, 4}, {.seed = 3});
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  const Tensor want = tape.batch_jacobian(net(x), x);
+  const Tensor got = batch_jacobian(net, x, {.memory_budget = KiB(100)});
+  EXPECT_EQ(got.shape(), (Shape{501, 3, 4}));
+  EXPECT_TRUE(near(got, want, 1e-5));
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -1,0 +1,62 @@
+#include "thalweg/plan/compare.h"
+
+#include <cmath>
+
+#include "thalweg/core/check.h"
+
+namespace thalweg {
+namespace {
+
+double tolerance_of(DType dtype) {
+  if (dtype == f64) return 1e-9;
+  if (dtype == f32) return 1e-3;
+  return is_float(dtype) ? 5e-2 : 0;
+}
+
+std::vector<double> numbers_of(const Tensor& tensor) {
+  if (is_float(tensor.dtype())) return tensor.to_vector<double>();
+  std::vector<double> numbers;
+  if (tensor.dtype() == boolean)
+    for (const bool value : tensor.to_vector<bool>()) numbers.push_back(value);
+  else
+    for (const auto value : tensor.to_vector<std::int64_t>()) numbers.push_back(static_cast<double>(value));
+  return numbers;
+}
+
+// Differences are measured against the largest magnitude: small entries of a sum carry the rounding of large ones.
+void compare(const std::string& function, const std::string& what, const Tensor& got, const Tensor& want) {
+  TW_CHECK(internal, got.spec() == want.spec(), "function", "report it with the program",
+           "\"{}\" compiled gives {} of {} {}, eager {} {}", function, what, got.shape(), got.dtype(), want.shape(),
+           want.dtype());
+  const auto a = numbers_of(got), b = numbers_of(want);
+  double largest = 0;
+  for (double value : b) largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+    TW_CHECK(internal, same || std::abs(a[i] - b[i]) <= tolerance_of(want.dtype()) * largest, "function",
+             "this is a fault in the library, or the callable reads something that changes between calls",
+             "\"{}\" compiled differs from eager in {}: element {} is {} instead of {}", function, what, i, a[i], b[i]);
+  }
+}
+
+}  // namespace
+
+void compare_with_eager(const PlanState& plan, const Tensors& compiled, const Tensors& eager,
+                        const std::vector<Tensor>& compiled_variables, const std::vector<Tensor>& eager_variables) {
+  TW_CHECK(failed_precondition, compiled.size() == eager.size(), "function",
+           "the callable must do the same in every call: no branches on counters or on the outside",
+           "\"{}\" gave {} results and gradients while traced, {} in the eager run", plan.function, compiled.size(),
+           eager.size());
+  for (std::size_t i = 0; i < compiled.size(); ++i) {
+    const bool is_result = i < plan.visible_results;
+    const std::string what =
+        is_result ? fmt::format("result {}", i)
+                  : fmt::format("the gradient of variable \"{}\"", plan.gradient_names[i - plan.visible_results]);
+    compare(plan.function, what, compiled[i], eager[i]);
+  }
+  for (std::size_t i = 0; i < compiled_variables.size(); ++i)
+    compare(plan.function, fmt::format("variable \"{}\"", plan.traced.variables[i].variable.name()),
+            compiled_variables[i], eager_variables[i]);
+}
+
+}  // namespace thalweg

@@ -1,0 +1,271 @@
+#include "thalweg/plan/differentiable.h"
+
+#include <algorithm>
+
+#include "thalweg/autodiff/tape.h"
+#include "thalweg/core/dispatch.h"
+#include "thalweg/core/tracer.h"
+#include "thalweg/graph/passes/passes.h"
+#include "thalweg/graph/trace.h"
+#include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/reshape/reshape.h"
+
+namespace thalweg {
+
+// The graph with residuals among its results, and its derivative.
+struct DifferentiableGraph::Pair {
+  Graph forward;  // results, then residuals
+  std::shared_ptr<const Procedure> procedure;
+  std::size_t results = 0;
+  std::shared_ptr<DifferentiableGraph> backward;
+  // What the backward graph takes: inputs and outputs of the forward graph by number, then the seeds.
+  std::vector<int> reads_inputs, reads_outputs, seeds;
+  std::vector<int> gradient_of;  // the input that each of its results belongs to
+};
+
+struct CallOp {
+  std::shared_ptr<DifferentiableGraph> graph;
+
+  static Keeps keeps(const DifferentiableGraph::Pair& pair) {
+    Keeps keeps{.inputs = Positions::all(), .outputs = {}};
+    for (int output : pair.reads_outputs) keeps.outputs.add(output);
+    return keeps;
+  }
+
+  Gradients gradient(const Kept& kept, const Tensors& dy) const {
+    const auto& pair = graph->pair();
+    for (std::size_t i = pair.results; i < dy.size(); ++i)
+      if (dy[i].defined()) return through_residuals(kept, dy);
+    Tensors inputs;
+    for (int input : pair.reads_inputs) inputs.push_back(kept.input(input));
+    for (int output : pair.reads_outputs) inputs.push_back(kept.output(output));
+    for (int seed : pair.seeds) {
+      const auto& given = dy[static_cast<std::size_t>(seed)];
+      const Spec& spec = kept.output_spec(seed);
+      inputs.push_back(given.defined() ? given : zeros(spec.shape, spec.dtype));
+    }
+    const Tensors found = pair.backward->call(inputs);
+    Gradients result(static_cast<std::size_t>(kept.inputs()));
+    for (std::size_t i = 0; i < found.size(); ++i)
+      result[static_cast<std::size_t>(pair.gradient_of[i])] = found[i];
+    return result;
+  }
+
+  // Of a higher order: a backward pass that read the residuals is itself differentiated. The forward graph is run
+  // again, with the residuals as results like others.
+  Gradients through_residuals(const Kept& kept, const Tensors& dy) const {
+    GradientTape tape;
+    Tensors inputs;
+    std::vector<Tensor> sources, targets, seeds;
+    std::vector<std::size_t> numbers;
+    for (int i = 0; i < kept.inputs(); ++i) {
+      inputs.push_back(kept.input(i));
+      if (!is_float(inputs.back().dtype())) continue;
+      tape.watch(inputs.back());
+      sources.push_back(inputs.back());
+      numbers.push_back(static_cast<std::size_t>(i));
+    }
+    const Tensors outputs = graph->with_residuals()->call(inputs);
+    for (std::size_t i = 0; i < dy.size(); ++i)
+      if (dy[i].defined()) targets.push_back(outputs[i]), seeds.push_back(dy[i]);
+    const auto found = tape.gradient(targets, sources, {.output_gradients = seeds});
+    Gradients result(static_cast<std::size_t>(kept.inputs()));
+    for (std::size_t i = 0; i < found.size(); ++i) result[numbers[i]] = found[i];
+    return result;
+  }
+
+  const DifferentiableGraph::Pair& pair() const { return graph->pair(); }
+};
+
+namespace {
+
+const OpInfo& call_info() {
+  static const OpInfo info = [] {
+    OpInfo made{};
+    made.name = "function";
+    made.owner = memory::owner("function");
+    made.kind = GradientKind::rule;
+    made.keeps = [](const void* op, Needs) {
+      const auto& call = *static_cast<const CallOp*>(op);
+      return CallOp::keeps(call.pair());
+    };
+    made.gradient = [](const void* op, const Kept& kept, const Tensors& dy, Needs) {
+      return static_cast<const CallOp*>(op)->gradient(kept, dy);
+    };
+    made.copy = [](const void* op) -> std::shared_ptr<const void> {
+      return std::make_shared<CallOp>(*static_cast<const CallOp*>(op));
+    };
+    return made;
+  }();
+  return info;
+}
+
+bool watched(const Tensors& inputs) {
+  return std::any_of(recorders().begin(), recorders().end(), [&](const Recorder* recorder) {
+    return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) { return recorder->tracks(input); });
+  });
+}
+
+// Forward and backward in one graph: arguments are those of `graph`, then a seed for each float result. Results are
+// those of `graph`, then the gradients that exist.
+struct Joint {
+  Graph graph;
+  std::vector<int> seeds, gradient_of;
+};
+
+Joint trace_joint(const Graph& graph) {
+  Trace trace(graph.name);
+  Joint joint;
+  Tensors inputs, results;
+  std::vector<Tensor> sources, targets, seeds;
+  std::vector<int> source_numbers;
+  for (ValueId argument : graph.arguments) inputs.push_back(trace.add_argument(graph.spec(argument)));
+  const PauseRecording outer_tapes;
+  const TraceScope here(&trace);
+  GradientTape tape;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (is_float(inputs[i].dtype())) {
+      tape.watch(inputs[i]);
+      sources.push_back(inputs[i]);
+      source_numbers.push_back(static_cast<int>(i));
+    }
+  results = replay(graph, {inputs.data(), inputs.size()});
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (is_float(results[i].dtype())) {
+      targets.push_back(results[i]);
+      seeds.push_back(trace.add_argument(results[i].spec()));
+      joint.seeds.push_back(static_cast<int>(i));
+    }
+  const auto gradients = tape.gradient(targets, sources, {.output_gradients = seeds});
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) {
+      results.push_back(gradients[i].dense());
+      joint.gradient_of.push_back(source_numbers[i]);
+    }
+  joint.graph = trace.finish({results.data(), results.size()});
+  return joint;
+}
+
+}  // namespace
+
+Graph as_pure_graph(const Graph& traced) {
+  Graph pure = traced;
+  for (const auto& variable : traced.variables) pure.arguments.push_back(variable.entry);
+  for (const auto& number : traced.host_numbers) pure.arguments.push_back(number.value);
+  if (traced.random_state >= 0) pure.arguments.push_back(traced.random_state);
+  for (const auto& variable : traced.variables)
+    if (variable.update >= 0) pure.results.push_back(variable.update);
+  pure.variables.clear();
+  pure.host_numbers.clear();
+  pure.random_state = -1;
+  return pure;
+}
+
+// The joint graph is cut in two: what depends on a seed is backward, and what that reads of the rest are residuals.
+const DifferentiableGraph::Pair& DifferentiableGraph::pair() {
+  std::lock_guard lock(mutex_);
+  if (pair_) return *pair_;
+  Joint joint = trace_joint(graph_);
+  joint.graph = eliminate_common(simplify(prune(std::move(joint.graph))));
+  const std::size_t inputs = graph_.arguments.size(), results = graph_.results.size();
+  auto pair = std::make_shared<Pair>();
+  pair->results = results;
+  pair->seeds = joint.seeds;
+  pair->gradient_of = joint.gradient_of;
+  const Graph& whole = joint.graph;
+  std::vector<bool> late(whole.values.size(), false);  // depends on a seed
+  for (std::size_t i = inputs; i < whole.arguments.size(); ++i) late[static_cast<std::size_t>(whole.arguments[i])] = true;
+  pair->forward = whole;
+  pair->forward.nodes.clear();
+  pair->forward.arguments.resize(inputs);
+  pair->forward.results.resize(results);
+  Graph backward = pair->forward;
+  backward.arguments.clear();
+  for (const auto& node : whole.nodes) {
+    const bool is_late = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                     [&](ValueId input) { return late[static_cast<std::size_t>(input)]; });
+    for (ValueId output : node.outputs) late[static_cast<std::size_t>(output)] = is_late;
+    (is_late ? backward : pair->forward).nodes.push_back(node);
+  }
+  backward.results.assign(whole.results.begin() + static_cast<std::ptrdiff_t>(results), whole.results.end());
+  // What the backward graph reads of the forward one.
+  std::vector<ValueId> read;
+  const auto note = [&](ValueId value) {
+    if (!late[static_cast<std::size_t>(value)] && !whole.constant(value) &&
+        std::find(read.begin(), read.end(), value) == read.end())
+      read.push_back(value);
+  };
+  for (const auto& node : backward.nodes)
+    for (ValueId input : node.inputs) note(input);
+  for (ValueId result : backward.results) note(result);
+  std::vector<ValueId> residuals;
+  for (ValueId value : read) {
+    const auto& arguments = pair->forward.arguments;
+    const auto at = std::find(arguments.begin(), arguments.end(), value);
+    if (at != arguments.end())
+      pair->reads_inputs.push_back(static_cast<int>(at - arguments.begin())), backward.arguments.push_back(value);
+    else
+      residuals.push_back(value);
+  }
+  for (ValueId value : residuals) {
+    auto& list = pair->forward.results;
+    auto at = std::find(list.begin(), list.end(), value);
+    if (at == list.end()) at = list.insert(list.end(), value);
+    pair->reads_outputs.push_back(static_cast<int>(at - list.begin()));
+    backward.arguments.push_back(value);
+  }
+  backward.arguments.insert(backward.arguments.end(), whole.arguments.begin() + static_cast<std::ptrdiff_t>(inputs),
+                            whole.arguments.end());
+  pair->forward = prune(std::move(pair->forward));
+  pair->procedure = make_procedure(pair->forward, all_passes);
+  pair->backward = std::make_shared<DifferentiableGraph>(prune(std::move(backward)));
+  pair_ = std::move(pair);
+  return *pair_;
+}
+
+std::shared_ptr<DifferentiableGraph> DifferentiableGraph::with_residuals() {
+  const Graph& forward = pair().forward;
+  std::lock_guard lock(mutex_);
+  if (!with_residuals_) with_residuals_ = std::make_shared<DifferentiableGraph>(forward);
+  return with_residuals_;
+}
+
+Tensors DifferentiableGraph::run(const Procedure& procedure, const Graph& graph, const Tensors& inputs) const {
+  Tensors results;
+  SmallVector<void*, 32> from, to;
+  for (const auto& input : inputs) from.push_back(mutable_data(input));
+  for (ValueId result : graph.results) {
+    results.push_back(allocate_tensor(graph.spec(result), call_info().owner));
+    to.push_back(mutable_data(results.back()));
+  }
+  const auto workspace = Buffer::allocate(procedure.workspace(), memory::owner("arena"));
+  procedure.run({from.data(), from.size()}, {}, {to.data(), to.size()}, static_cast<std::byte*>(workspace->data()));
+  return results;
+}
+
+std::int64_t DifferentiableGraph::residual_bytes() {
+  const auto& both = pair();
+  std::int64_t bytes = 0;
+  for (std::size_t i = both.results; i < both.forward.results.size(); ++i)
+    bytes += memory::rounded(both.forward.spec(both.forward.results[i]).bytes());
+  return bytes;
+}
+
+Tensors DifferentiableGraph::call(const Tensors& inputs) {
+  if (any_symbolic({inputs.data(), inputs.size()})) return replay(graph_, {inputs.data(), inputs.size()});
+  if (!watched(inputs)) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!plain_) plain_ = make_procedure(graph_, all_passes);
+    }
+    return run(*plain_, graph_, inputs);
+  }
+  const auto& both = pair();
+  Tensors outputs = run(*both.procedure, both.forward, inputs);
+  const CallOp op{shared_from_this()};
+  for (auto* recorder : recorders())
+    recorder->record({call_info(), &op, {inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}});
+  return Tensors(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(both.results));
+}
+
+}  // namespace thalweg

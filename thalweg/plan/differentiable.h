@@ -1,0 +1,37 @@
+#pragma once
+
+// A pure graph as an op that tapes can differentiate, to any order. While a tape watches, the call also returns what
+// its backward graph reads (residuals); that graph is derived on first need, and is again such a graph.
+#include <mutex>
+
+#include "thalweg/graph/procedure.h"
+
+namespace thalweg {
+
+class DifferentiableGraph : public std::enable_shared_from_this<DifferentiableGraph> {
+ public:
+  // The graph has neither variables nor host numbers; everything it reads is an argument.
+  explicit DifferentiableGraph(Graph graph) : graph_(std::move(graph)) {}
+
+  Tensors call(const Tensors& inputs);
+  std::int64_t residual_bytes();
+
+ private:
+  struct Pair;
+  friend struct CallOp;
+  Tensors run(const Procedure& procedure, const Graph& graph, const Tensors& inputs) const;
+  const Pair& pair();
+  std::shared_ptr<DifferentiableGraph> with_residuals();
+
+  const Graph graph_;
+  std::mutex mutex_;
+  std::shared_ptr<const Procedure> plain_;
+  std::shared_ptr<const Pair> pair_;
+  std::shared_ptr<DifferentiableGraph> with_residuals_;
+};
+
+// The traced graph with everything it reads as arguments, in the order arguments, variables, host numbers, the random
+// state; its results are those of the trace, then the updates.
+Graph as_pure_graph(const Graph& traced);
+
+}  // namespace thalweg

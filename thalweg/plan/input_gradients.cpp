@@ -1,0 +1,63 @@
+#include "thalweg/plan/input_gradients.h"
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/tracer.h"
+#include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/reduce/reduce.h"
+#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/slice/slice.h"
+#include "thalweg/plan/function.h"
+#include "thalweg/plan/plan_state.h"
+
+namespace thalweg {
+namespace {
+
+// One call of a function whose result does not count in the budget.
+template <class F>
+Tensor call_within(const char* name, F f, const Tensor& x, std::int64_t budget) {
+  TW_CHECK_USER(budget >= 0, name, "pass bytes, for example tw::MiB(256), or 0 for no limit",
+                "expected a memory budget of 0 or more, got {}", budget);
+  TW_CHECK_USER(x.defined() && is_float(x.dtype()) && x.rank() >= 1, name, "pass a batch of float examples [n, …]",
+                "expected a float tensor with examples along its leading axis");
+  if (budget == 0 || tracer()) return function(f, {.name = name})(x);
+  const auto unlimited = function(f, {.name = name});
+  const std::int64_t result = unlimited.plan(x).state().compiled.result_bytes;
+  return function(f, {.name = name, .memory_budget = budget + result})(x);
+}
+
+}  // namespace
+
+Tensor input_gradients(const TensorFunction& f, const Tensor& x, const InputGradients& options) {
+  const auto gradient = [&f](const Tensor& batch) {
+    GradientTape tape({.watch_accessed_variables = false});
+    tape.watch(batch);
+    const Tensor y = f(batch);
+    return tape.gradient(y, batch, {.unconnected = Unconnected::zero});
+  };
+  return call_within("input_gradients", gradient, x, options.memory_budget);
+}
+
+Tensor batch_jacobian(const TensorFunction& f, const Tensor& x, const BatchJacobian& options) {
+  const auto jacobian = [&f](const Tensor& batch) {
+    GradientTape tape({.persistent = true, .watch_accessed_variables = false});
+    tape.watch(batch);
+    const Tensor y = f(batch);
+    const std::int64_t examples = batch.shape()[0];
+    TW_CHECK_USER(y.rank() >= 1 && y.shape()[0] == examples, "batch_jacobian",
+                  "return one entry for each example along the leading axis", "expected f(x) [{}, …], got {}", examples,
+                  y.shape());
+    const std::int64_t outputs = y.shape().product(1, y.rank());
+    const Tensor flat = reshape(y, {examples, outputs});
+    std::vector<Tensor> columns, rows;
+    for (std::int64_t j = 0; j < outputs; ++j) columns.push_back(reduce_sum(slice(flat, {0, j}, {-1, 1})));
+    const auto pause = tape.stop_recording();
+    for (const auto& column : columns)
+      rows.push_back(tape.gradient(column, batch, {.unconnected = Unconnected::zero}));
+    const Shape shape = concatenate(y.shape(), batch.shape().suffix(1));
+    return rows.empty() ? zeros(shape, batch.dtype()) : reshape(stack(rows, 1), shape);
+  };
+  return call_within("batch_jacobian", jacobian, x, options.memory_budget);
+}
+
+}  // namespace thalweg
