@@ -39,6 +39,8 @@ std::uint64_t next_ordinal() {
 
 std::uint64_t in_call(std::uint64_t call, std::uint64_t ordinal) { return mix(call ^ ordinal); }
 
+std::uint64_t ordinals_taken() { return counter.load(std::memory_order_relaxed); }
+
 void reset_ordinals() { counter.store(0, std::memory_order_relaxed); }
 
 Position Position::fork() {

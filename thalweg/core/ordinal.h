@@ -6,6 +6,7 @@ namespace thalweg::random {
 
 // Random ops that are given no seed are numbered; the number is part of their key. One counter serves the process.
 std::uint64_t next_ordinal();
+std::uint64_t ordinals_taken();  // the counter as it stands
 void reset_ordinals();
 
 // A place from which the numbering can run again: recompute draws the same numbers in both of its runs.
