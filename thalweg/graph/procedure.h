@@ -15,7 +15,9 @@ class Procedure {
                    std::byte* workspace) const = 0;
 };
 
-// The graph must have neither variables nor host numbers. `effort`: see compile.h.
+// The graph has been through the passes; it must have neither variables nor host numbers. `effort`: see compile.h.
 std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort = 0);
+// The same of a graph that has not been through the passes.
+std::shared_ptr<const Procedure> compile_procedure(Graph traced);
 
 }  // namespace thalweg

@@ -36,4 +36,8 @@ std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort) {
   return std::make_shared<CompiledProcedure>(compile_body(std::move(graph), effort));
 }
 
+std::shared_ptr<const Procedure> compile_procedure(Graph traced) {
+  return make_procedure(run_passes(std::move(traced)));
+}
+
 }  // namespace thalweg
