@@ -98,6 +98,8 @@ TensorList differentiate(const char* op, const Body& body, const TensorList& arg
   return result;
 }
 
+void append(TensorList& list, const TensorList& more) { list.insert(list.end(), more.begin(), more.end()); }
+
 Tensor or_zeros(const Tensor& tensor, const Spec& spec) {
   return tensor.defined() ? tensor : zeros(spec.shape, spec.dtype);
 }

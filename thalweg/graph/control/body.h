@@ -46,7 +46,8 @@ TracedBody trace_body(const char* op, std::span<const Spec> arguments, detail::L
 TensorList differentiate(const char* op, const Body& body, const TensorList& arguments, const TensorList& seeds,
                          const std::vector<bool>& wanted);
 
-// The derivatives that are defined or zeros.
+void append(TensorList& list, const TensorList& more);
+
 Tensor or_zeros(const Tensor& tensor, const Spec& spec);
 
 // A random state for one turn of a loop, of the state for all of them.

@@ -64,8 +64,10 @@ TensorList apply_cond(const Tensor& pred, const TracedBody& f, const TracedBody&
   check_branches(f, g);
   const Cond op{f.body, g.body};
   TensorList inputs{pred};
-  inputs.insert(inputs.end(), f_inputs.begin(), f_inputs.end());
-  inputs.insert(inputs.end(), g_inputs.begin(), g_inputs.end());
+  append(inputs, f_inputs);
+  append(inputs, f.captures);
+  append(inputs, g_inputs);
+  append(inputs, g.captures);
   const Tensors outputs = apply(cond_info(), static_cast<const void*>(&op), inputs);
   return {outputs.begin(), outputs.end()};
 }
@@ -98,7 +100,7 @@ TracedBody trace_side(Side& side, const Side& other, bool first, const TensorLis
       if (other.wanted[i]) zeros.push_back(or_zeros({}, other.captures[i].spec()));
     TensorList& head = first ? own : zeros;
     const TensorList& tail = first ? zeros : own;
-    head.insert(head.end(), tail.begin(), tail.end());
+    append(head, tail);
     return head;
   });
 }
@@ -115,8 +117,8 @@ Gradients gradient(const Cond& op, const Kept& kept, const Tensors& dy, Needs ne
     if (tensor.defined()) defined.push_back(tensor);
   const TracedBody of_f = trace_side(f, g, true, defined, dy), of_g = trace_side(g, f, false, defined, dy);
   TensorList f_inputs = f.captures, g_inputs = g.captures;
-  f_inputs.insert(f_inputs.end(), defined.begin(), defined.end());
-  g_inputs.insert(g_inputs.end(), defined.begin(), defined.end());
+  append(f_inputs, defined);
+  append(g_inputs, defined);
   const TensorList found = apply_cond(kept.input(0), of_f, of_g, f_inputs, g_inputs);
   Gradients result(static_cast<std::size_t>(kept.inputs()));
   std::size_t at = 1, next = 0;
@@ -135,7 +137,7 @@ TW_DEFINE_OP(cond, Cond)
 
 TensorList detail::traced_cond(const Tensor& pred, ListFunction f, ListFunction g) {
   const TracedBody first = trace_body("cond", {}, f), second = trace_body("cond", {}, g);
-  return apply_cond(pred, first, second, first.captures, second.captures);
+  return apply_cond(pred, first, second, {}, {});
 }
 
 }  // namespace thalweg

@@ -16,6 +16,12 @@ struct ScanOp : Scan {};
 Spec stacked(const Spec& spec, std::int64_t steps) { return {spec.dtype, spec.shape.inserted(0, steps)}; }
 Spec slice_of(const Spec& spec) { return {spec.dtype, spec.shape.without(0)}; }
 
+TensorList twice(const TensorList& list) {
+  TensorList result = list;
+  append(result, list);
+  return result;
+}
+
 // Where the second copy of the carries lies in the scratch, and what comes after it.
 std::int64_t carry_bytes(const Scan& op) {
   std::int64_t bytes = 0;
@@ -93,13 +99,14 @@ TensorList begun_with(const Scan& op, const TensorList& inputs, const Kept& kept
     for (ValueId argument : op.body->graph().arguments) specs.push_back(op.body->graph().spec(argument));
     const TracedBody again = trace_body("scan", specs, [&](const TensorList& arguments) {
       const Tensors results = replay(op.body->graph(), arguments);
-      TensorList carry(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(op.carries));
-      carry.insert(carry.end(), carry.begin(), carry.begin() + static_cast<std::ptrdiff_t>(op.carries));
-      return carry;
+      const TensorList carry(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(op.carries));
+      return twice(carry);
     });
     Scan stacking = op;
     stacking.body = again.body, stacking.ys = op.carries, stacking.sums = 0, stacking.ys_begin_with_carry = true;
-    const Tensors outputs = apply_scan(stacking, inputs);
+    TensorList given = inputs;
+    append(given, again.captures);
+    const Tensors outputs = apply_scan(stacking, given);
     made.assign(outputs.begin() + static_cast<std::ptrdiff_t>(op.carries), outputs.end());
   }
   if (op.steps == 0) return made;
@@ -150,9 +157,10 @@ class Derivative {
     }
     for (std::size_t i = n; i < inputs_.size(); ++i)
       if (wanted_[i]) ++(i < n + op_.xs ? scan.ys : scan.sums);
-    scan.body = trace_body(
-                    "scan", specs, [&](const TensorList& all) { return step(all); }, scan.sums)
-                    .body;
+    const TracedBody traced = trace_body(
+        "scan", specs, [&](const TensorList& all) { return step(all); }, scan.sums);
+    append(inputs, traced.captures);
+    scan.body = traced.body;
     scan.steps = op_.steps;
     scan.reverse = !op_.reverse;
     return gradients(apply_scan(scan, inputs));
@@ -221,16 +229,15 @@ TensorList detail::traced_scan(StepFunction f, const TensorList& init, const Ten
   const TracedBody traced = trace_body("scan", specs, [&](const TensorList& arguments) {
     const auto middle = arguments.begin() + static_cast<std::ptrdiff_t>(n);
     const TensorList carry(arguments.begin(), middle), x(middle, arguments.end());
-    TensorList next = f(carry, x);
+    const TensorList next = f(carry, x);
     check_loop_variables("scan", carry, next);
-    next.insert(next.end(), next.begin(), next.begin() + static_cast<std::ptrdiff_t>(n));
-    return next;
+    return twice(next);
   });
   Scan op{traced.body, n, xs.size(), n, 0, steps, -1, false, true};
   TensorList inputs = init;
-  inputs.insert(inputs.end(), xs.begin(), xs.end());
+  append(inputs, xs);
   if (traced.random >= 0) op.random = static_cast<int>(inputs.size()) + traced.random;
-  inputs.insert(inputs.end(), traced.captures.begin(), traced.captures.end());
+  append(inputs, traced.captures);
   const Tensors outputs = apply_scan(op, inputs);
   return {outputs.begin() + static_cast<std::ptrdiff_t>(n), outputs.end()};
 }

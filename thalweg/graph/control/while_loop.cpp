@@ -179,9 +179,10 @@ class Derivative {
     }
     scan.sums =
         static_cast<std::size_t>(std::count(wanted_.begin() + static_cast<std::ptrdiff_t>(n_), wanted_.end(), true));
-    scan.body = trace_body(
-                    "while_loop", specs, [&](const TensorList& all) { return turn(all); }, scan.sums)
-                    .body;
+    const TracedBody traced = trace_body(
+        "while_loop", specs, [&](const TensorList& all) { return turn(all); }, scan.sums);
+    append(inputs, traced.captures);
+    scan.body = traced.body;
     scan.steps = op_.maximum;
     scan.reverse = true;
     return gradients(apply_scan(scan, inputs));
@@ -273,7 +274,7 @@ TensorList detail::traced_while_loop(ListFunction cond, ListFunction body, const
   While op{condition.body, step.body, maximum, -1, -1, maximum >= 0 && !recorders().empty()};
   const auto add_captures = [&](const TracedBody& traced) {
     const int random = traced.random < 0 ? -1 : traced.random + static_cast<int>(inputs.size());
-    inputs.insert(inputs.end(), traced.captures.begin(), traced.captures.end());
+    append(inputs, traced.captures);
     return random;
   };
   op.condition_random = add_captures(condition);
