@@ -25,7 +25,8 @@ void expect_close(const List& a, const List& b, double tolerance = 1e-12) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(a[i].shape(), b[i].shape()) << "result " << i;
     const auto x = numbers(a[i]), y = numbers(b[i]);
-    for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(x[k], y[k], tolerance * std::max(1.0, std::abs(y[k]))) << "result " << i << " at " << k;
+    for (std::size_t k = 0; k < x.size(); ++k)
+      EXPECT_NEAR(x[k], y[k], tolerance * std::max(1.0, std::abs(y[k]))) << "result " << i << " at " << k;
   }
 }
 

@@ -8,7 +8,7 @@
 #include "thalweg/core/ordinal.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/graph/trace.h"
-#include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/fill/fill.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/row_ops.h"
 
@@ -101,7 +101,7 @@ TensorList differentiate(const char* op, const Body& body, const TensorList& arg
 void append(TensorList& list, const TensorList& more) { list.insert(list.end(), more.begin(), more.end()); }
 
 Tensor or_zeros(const Tensor& tensor, const Spec& spec) {
-  return tensor.defined() ? tensor : zeros(spec.shape, spec.dtype);
+  return tensor.defined() ? tensor : fill(spec.shape, 0, spec.dtype);
 }
 
 void set_turn(std::byte* state, const void* whole, std::int64_t turn) {

@@ -7,7 +7,6 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/graph/control/control.h"
-#include "thalweg/ops/control/control.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 
