@@ -2,8 +2,8 @@
 # cli_test.sh PROGRAM FAKE_DRIVER_FOLDER: outputs and exit statuses of the command line.
 set -uo pipefail
 program=$1 driver=$2
-out=$(mktemp) err=$(mktemp)
-trap 'rm -f "$out" "$err"' EXIT
+out=$(mktemp) err=$(mktemp) picture=$(mktemp)
+trap 'rm -f "$out" "$err" "$picture"' EXIT
 faults=0
 
 run() {  # STATUS ARGUMENTS…
@@ -47,8 +47,49 @@ LD_LIBRARY_PATH=$driver run 0 devices
 says "$out" '^GPU +Imaginary GPU, 8 GiB'
 says "$out" 'this build has no CUDA part'
 
+# plan: a page of text, or one JSON object with the keys that tools rely on; an infeasible budget is an answer too.
+run 0 plan mlp
+silent "$err"
+for line in '^plan of "mlp" \(f32 \[512, 784\], i32 \[512\]\)' '^  peak +[0-9.]+ MiB' 'everything kept' 'dense_1 matmul'; do
+  says "$out" "$line"
+done
+plan_json() {  # ARGUMENTS… -- CONDITION over `found`
+  local arguments=()
+  while [ "$1" != -- ]; do arguments+=("$1"); shift; done
+  run 0 plan "${arguments[@]}" --json
+  silent "$err"
+  python3 - "$out" "$2" << 'EOP' || fault "plan ${arguments[*]} --json: $2"
+import json, sys
+lines = open(sys.argv[1]).read().splitlines()
+assert len(lines) == 1, lines
+found = json.loads(lines[0])
+assert found.keys() >= {"peak_bytes", "budget_bytes", "feasible", "micro_batches", "recomputed", "largest",
+                        "smallest_feasible_bytes", "largest_batch"}, found
+assert found["largest"] and all(item["name"] and item["bytes"] > 0 for item in found["largest"])
+assert eval(sys.argv[2]), found
+EOP
+}
+plan_json mlp -- 'found["feasible"] and found["budget_bytes"] is None and found["largest_batch"] is None and found["batch"] == 512'
+plan_json cnn --batch 64 --memory-budget 10MiB -- \
+  'found["feasible"] and found["peak_bytes"] <= found["budget_bytes"] == 10 << 20 and found["largest_batch"] >= 64'
+plan_json cnn --memory-budget 1048576 -- \
+  'not found["feasible"] and found["smallest_feasible_bytes"] > 1 << 20 and found["largest_batch"] == 0'
+plan_json separable-cnn --memory-budget 16MiB -- 'not found["feasible"] and 0 < found["largest_batch"] < 64'
+plan_json gpt --set layers=2 --set width=64 --set heads=2 --batch 2 -- 'found["model"] == "gpt" and found["batch"] == 2'
+plan_json resnet50 --set width=8 --set size=64 -- '"mixes examples" in found["split_obstacle"]'
+plan_json unet --set size=32 -- 'found["feasible"]'
+plan_json lstm --set units=16 -- 'found["feasible"]'
+plan_json recsys --set rows=100 -- 'found["feasible"]'
+run 0 plan cnn --memory-budget 1MiB
+says "$out" 'smallest feasible budget [0-9]+ bytes'
+run 0 plan mlp --svg "$picture" --memory-budget 1.5GiB
+says "$picture" '^<svg xmlns='
+run 1 plan mlp --svg /nowhere/plan.svg
+says "$err" '^error: .*/nowhere/plan.svg'
+
 # Wrong usage is 2 with a message on standard error alone; plain text there when it is no terminal.
-for arguments in '' 'nonsense' 'devices --nonsense' 'devices extra'; do
+for arguments in '' 'nonsense' 'devices --nonsense' 'devices extra' 'plan' 'plan nonsense' 'plan mlp --set hidden' \
+                 'plan mlp --set nonsense=1' 'plan mlp --memory-budget 1.5GB' 'plan mlp --memory-budget -1' 'plan mlp --batch 0'; do
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '

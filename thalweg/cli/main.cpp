@@ -7,6 +7,7 @@
 #include <iostream>
 #include <string>
 
+#include "models/steps.h"
 #include "thalweg/cli/commands.h"
 #include "thalweg/thalweg.h"
 
@@ -31,17 +32,42 @@ void message(const char* kind, const char* colour, const std::string& text) {
 void error(const std::string& text) { message("error", "\033[1;31m", text); }
 void warning(const std::string& text) { message("warning", "\033[1;33m", text); }
 
+int wrong_usage(const std::exception& wrong) {
+  error(wrong.what());
+  std::cerr << "try: thalweg --help\n";
+  return kWrongUsage;
+}
+
 int parse_and_run(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& wrong) {
-    error(wrong.what());
-    std::cerr << "try: thalweg --help\n";
-    return kWrongUsage;
+    return wrong_usage(wrong);
+  } catch (const cli::UsageError& wrong) {
+    return wrong_usage(wrong);
   }
   return kGood;
+}
+
+constexpr const char* one_object = "one JSON object on one line";
+
+void add_devices(CLI::App& app, cli::DevicesOptions& options) {
+  auto* command = app.add_subcommand("devices", "what this machine has, and why a GPU is not used");
+  command->add_flag("--json", options.json, one_object);
+  command->callback([&] { cli::devices(options); });
+}
+
+void add_plan(CLI::App& app, cli::PlanOptions& options) {
+  auto* command = app.add_subcommand("plan", "memory of a training step, known without running it");
+  command->add_option("model", options.model, "the model")->required()->check(CLI::IsMember(models::step_names()));
+  command->add_option("--batch", options.batch, "examples in a batch")->check(CLI::PositiveNumber);
+  command->add_option("--memory-budget", options.memory_budget, "bytes, or with KiB, MiB, GiB");
+  command->add_option("--set", options.settings, "key=value, a size of the model; may be repeated");
+  command->add_option("--svg", options.svg, "a file for a picture of memory over the step");
+  command->add_flag("--json", options.json, one_object);
+  command->callback([&] { cli::plan(options); });
 }
 
 }  // namespace
@@ -53,9 +79,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
 
   cli::DevicesOptions devices;
-  auto* command = app.add_subcommand("devices", "what this machine has, and why a GPU is not used");
-  command->add_flag("--json", devices.json, "one JSON object on one line");
-  command->callback([&] { cli::devices(devices); });
+  add_devices(app, devices);
+  cli::PlanOptions plan;
+  add_plan(app, plan);
 
   try {
     const int status = parse_and_run(app, argc, argv);

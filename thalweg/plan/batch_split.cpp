@@ -360,23 +360,6 @@ std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& ask
   return found;
 }
 
-std::optional<Graph> resize_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t count) {
-  if (batch.empty()) return std::nullopt;
-  const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
-  States states(graph, batch, examples, true);
-  if (!states.find().empty() || !states.cut().empty()) return std::nullopt;
-  Graph result = graph;
-  const auto resize = [&](ValueId value, Spec& spec) {
-    if (states[value].is_rows()) spec.shape = spec.shape.with(states[value].axis, states[value].rows * count);
-  };
-  for (std::size_t value = 0; value < result.values.size(); ++value)
-    resize(static_cast<ValueId>(value), result.values[value]);
-  for (auto& node : result.nodes)
-    if (node.info->with_batch && states[node.outputs[0]].is_rows())
-      node.op = node.info->with_batch(node.op.get(), states[node.outputs[0]], count);
-  return result;
-}
-
 BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t parts, int effort) {
   if (batch.empty()) return {{}, "no argument carries examples along its leading axis"};
   const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];

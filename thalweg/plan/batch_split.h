@@ -2,8 +2,6 @@
 
 // A step over a large batch as a loop over parts of it. Values are found to be per example, sums over examples, or the
 // same for all; sums are added up over the loop, and everything that follows from them runs once, after it.
-#include <optional>
-
 #include "thalweg/graph/graph.h"
 
 namespace thalweg {
@@ -19,9 +17,5 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch_argumen
 
 // The arguments named in `asked`, or all whose leading size is that of the first argument.
 std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& asked);
-
-// The graph for another number of examples: good for planning, not for running (a mean still divides by the old
-// number). None if it cannot be split.
-std::optional<Graph> resize_batch(const Graph& graph, const std::vector<int>& batch_arguments, std::int64_t examples);
 
 }  // namespace thalweg

@@ -1,57 +1,47 @@
 #include "thalweg/plan/infeasible.h"
 
 #include <algorithm>
-#include <map>
 
 #include "thalweg/core/check.h"
-#include "thalweg/plan/batch_split.h"
+#include "thalweg/plan/resize_batch.h"
+#include "thalweg/plan/timeline.h"
 
 namespace thalweg {
 namespace {
 
+// Whether any plan fits. The smallest stand last in the ladder.
 bool fits(const Ladder& ladder, std::int64_t budget) {
-  for (const Rung& rung : ladder.rungs())
-    if (ladder.build_within(rung, budget)) return true;
-  return false;
+  const auto rungs = ladder.rungs();
+  return std::any_of(rungs.rbegin(), rungs.rend(),
+                     [&](const Rung& rung) { return ladder.build_within(rung, budget).has_value(); });
 }
 
-std::string name_of(const Graph& graph, const MemoryPlan::Block& block) {
-  const Node& node = graph.nodes[static_cast<std::size_t>(block.node)];
-  std::string name = node.layer ? path_of(node.layer) + " " : "";
-  name += node.info->name;
-  return block.value < 0 ? name + " (workspace)" : name;
+std::string hint_of(const BudgetAnswer& answer, const std::string& obstacle) {
+  const std::int64_t smallest = answer.smallest_feasible_bytes;
+  std::string hint = fmt::format("smallest feasible budget {} bytes ({})", smallest, format_bytes(smallest));
+  if (answer.largest_batch)
+    hint += *answer.largest_batch > 0 ? fmt::format("; at {} the largest batch is {}",
+                                                    format_bytes(answer.budget_bytes), *answer.largest_batch)
+                                      : "; no batch fits: the variables alone take most of it";
+  if (!obstacle.empty()) hint += "; the batch cannot be cut into parts: " + obstacle;
+  return hint;
 }
 
 }  // namespace
 
-std::vector<Item> largest_items(const Compiled& compiled, std::size_t count) {
-  const auto& blocks = compiled.memory.blocks;
-  std::vector<Interval> intervals;
-  for (const auto& block : blocks) intervals.push_back(block.interval);
-  const auto live = live_bytes(intervals, std::max<int>(1, static_cast<int>(compiled.graph.nodes.size())));
-  const auto worst = static_cast<int>(std::max_element(live.begin(), live.end()) - live.begin());
-  std::map<std::string, std::int64_t> bytes;
-  for (const auto& variable : compiled.graph.variables)
-    bytes[variable.variable.trainable() ? "trainable variables" : "other variables"] +=
-        memory::rounded(variable.variable.spec().bytes());
-  for (const auto& block : blocks)
-    if (block.interval.first <= worst && block.interval.last >= worst)
-      bytes[name_of(compiled.graph, block)] += block.interval.bytes;
-  std::vector<Item> items;
-  for (const auto& [name, total] : bytes) items.push_back({name, total});
-  std::stable_sort(items.begin(), items.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
-  if (items.size() > count) items.resize(count);
-  return items;
-}
-
 std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t budget) {
-  if (!ladder.obstacle().empty()) return std::nullopt;
+  const std::int64_t now = ladder.examples();
   const auto fits_with = [&](std::int64_t examples) {
+    if (examples == now) return fits(ladder, budget);
     auto graph = resize_batch(ladder.graph(), ladder.batch(), examples);
     return graph && fits(Ladder(std::move(*graph), ladder.batch()), budget);
   };
-  std::int64_t good = 0, bad = ladder.examples();
-  if (!resize_batch(ladder.graph(), ladder.batch(), 1)) return std::nullopt;
+  if (!resize_batch(ladder.graph(), ladder.batch(), now + 1)) return std::nullopt;
+  std::int64_t good = 0, bad = now;
+  if (fits_with(now)) {
+    if (fits_with(most_examples)) return most_examples;
+    for (good = now, bad = 2 * now; fits_with(bad); bad *= 2) good = bad;
+  }
   while (bad - good > 1) {
     const std::int64_t middle = good + (bad - good) / 2;
     (fits_with(middle) ? good : bad) = middle;
@@ -61,20 +51,16 @@ std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t bud
 
 void throw_infeasible(const Ladder& ladder, std::int64_t budget) {
   const Compiled plain = ladder.build({});
-  const std::int64_t smallest = ladder.smallest_peak();
+  const BudgetAnswer answer{budget, plain.peak_bytes(), ladder.smallest_peak(), largest_batch(ladder, budget),
+                            largest_items(plain, 3)};
   std::string items;
-  for (const auto& item : largest_items(plain, 3))
+  for (const auto& item : answer.largest)
     items += fmt::format("{}{} {}", items.empty() ? "" : ", ", item.name, format_bytes(item.bytes));
-  std::string hint = fmt::format("smallest feasible budget {} bytes ({})", smallest, format_bytes(smallest));
-  const std::string obstacle = ladder.obstacle();
-  if (!obstacle.empty())
-    hint += "; the batch cannot be cut into parts: " + obstacle;
-  else if (const auto batch = largest_batch(ladder, budget))
-    hint += *batch > 0 ? fmt::format("; at {} the largest batch is {}", format_bytes(budget), *batch)
-                       : "; no batch fits: the variables alone take most of it";
-  TW_FAIL(resource_exhausted, "plan", hint,
-          "step \"{}\" needs {} when everything is kept, the budget is {}, and no plan fits; largest: {}",
-          ladder.graph().name, format_bytes(plain.peak_bytes()), format_bytes(budget), items);
+  throw InfeasibleBudget(
+      answer,
+      fmt::format("step \"{}\" needs {} when everything is kept, the budget is {}, and no plan fits; largest: {}",
+                  ladder.graph().name, format_bytes(plain.peak_bytes()), format_bytes(budget), items),
+      hint_of(answer, ladder.obstacle()));
 }
 
 }  // namespace thalweg

@@ -32,7 +32,7 @@ std::int64_t bytes_of_results(const Graph& graph) {
 std::int64_t bytes_of_state(const Graph& graph) {
   std::int64_t bytes = 0;
   for (const auto& variable : graph.variables) bytes += memory::rounded(graph.spec(variable.entry).bytes());
-  for (const auto& constant : graph.constants) bytes += memory::rounded(constant.tensor.bytes());
+  for (const auto& constant : graph.constants) bytes += memory::rounded(graph.spec(constant.value).bytes());
   return bytes;
 }
 

@@ -12,6 +12,7 @@ class CompiledProcedure final : public Procedure {
     for (const auto& constant : compiled_.graph.constants) constants_.push_back(constant.tensor.impl().data);
   }
   std::int64_t workspace() const override { return memory::rounded(compiled_.executable->workspace()); }
+  const Compiled& compiled() const override { return compiled_; }
 
   void run(std::span<void* const> arguments, std::span<void* const> carries, std::span<void* const> results,
            std::byte* workspace) const override {
@@ -33,8 +34,11 @@ class CompiledProcedure final : public Procedure {
 std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort) {
   TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty(), "plan",
                     "a procedure of a graph with variables");
-  if (effort == all_passes) return std::make_shared<CompiledProcedure>(compile(std::move(graph), {}));
   return std::make_shared<CompiledProcedure>(compile_body(std::move(graph), effort));
+}
+
+std::shared_ptr<const Procedure> compile_procedure(Graph traced) {
+  return make_procedure(run_passes(std::move(traced)));
 }
 
 }  // namespace thalweg

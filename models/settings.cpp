@@ -1,0 +1,67 @@
+#include "models/settings.h"
+
+#include <charconv>
+
+namespace thalweg::models {
+namespace {
+
+template <class T>
+bool parse(const std::string& text, T& value) {
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return fault == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+const std::string* SettingsReader::find(const std::string& name) {
+  known_.insert(name);
+  const auto found = settings_.find(name);
+  return found == settings_.end() ? nullptr : &found->second;
+}
+
+void SettingsReader::refuse(const std::string& name, const char* expected) const {
+  throw Error(ErrorCode::invalid_argument, model_,
+              "expected " + std::string(expected) + " for \"" + name + "\", got \"" + settings_.at(name) + "\"",
+              "leave the setting out for its default");
+}
+
+std::int64_t SettingsReader::count(const std::string& name, std::int64_t otherwise) {
+  return counts(name, {otherwise}).at(0);
+}
+
+double SettingsReader::number(const std::string& name, double otherwise) {
+  const std::string* text = find(name);
+  double value = otherwise;
+  if (text && !parse(*text, value)) refuse(name, "a number");
+  return value;
+}
+
+std::vector<std::int64_t> SettingsReader::counts(const std::string& name, const std::vector<std::int64_t>& otherwise) {
+  const std::string* text = find(name);
+  if (!text) return otherwise;
+  std::vector<std::int64_t> list;
+  for (std::size_t from = 0, end = 0; end != std::string::npos; from = end + 1) {
+    end = text->find(',', from);
+    std::int64_t value = 0;
+    if (!parse(text->substr(from, end == std::string::npos ? end : end - from), value) || value < 1)
+      refuse(name, "counts of 1 or more with commas between them");
+    list.push_back(value);
+  }
+  return list;
+}
+
+std::string SettingsReader::word(const std::string& name, const std::string& otherwise) {
+  const std::string* text = find(name);
+  return text ? *text : otherwise;
+}
+
+void SettingsReader::finish() const {
+  for (const auto& [name, text] : settings_) {
+    if (known_.count(name)) continue;
+    std::string list;
+    for (const auto& one : known_) list += (list.empty() ? "" : ", ") + one;
+    throw Error(ErrorCode::invalid_argument, model_, "there is no setting \"" + name + "\"", "settings are " + list);
+  }
+}
+
+}  // namespace thalweg::models

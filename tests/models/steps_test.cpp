@@ -1,0 +1,77 @@
+// The training steps: every model by its name, small here, planned from shapes alone and then run.
+#include "models/steps.h"
+
+#include <gtest/gtest.h>
+
+namespace thalweg::models {
+namespace {
+
+struct Small {
+  const char* model;
+  StepOptions options;
+};
+
+std::vector<Small> small_steps() {
+  return {
+      {"mlp", {8, {{"hidden", "16,12"}, {"inputs", "10"}, {"classes", "3"}}}},
+      {"cnn", {4, {{"filters", "4"}, {"hidden", "8"}, {"size", "12"}}}},
+      {"separable-cnn", {4, {{"stem", "4"}, {"blocks", "8,8"}, {"size", "8"}}}},
+      {"resnet50", {2, {{"width", "4"}, {"size", "32"}, {"classes", "5"}}}},
+      {"unet", {2, {{"widths", "4,8"}, {"bottom", "8"}, {"size", "8"}}}},
+      {"lstm", {4, {{"units", "8"}, {"time", "5"}, {"inputs", "4"}}}},
+      {"gpt", {2, {{"layers", "2"}, {"heads", "2"}, {"width", "8"}, {"vocabulary", "11"}, {"context", "6"}}}},
+      {"recsys", {8, {{"tables", "3"}, {"rows", "20"}, {"size", "4"}, {"bottom", "8"}, {"top", "8,4"}}}},
+  };
+}
+
+std::vector<Tensor> zeros_of(const std::vector<Spec>& specs) {
+  std::vector<Tensor> list;
+  for (const auto& spec : specs) list.push_back(zeros(spec.shape, spec.dtype));
+  return list;
+}
+
+void expect_refused(const std::string& model, const StepOptions& options, const std::string& words) {
+  try {
+    make_step(model, options);
+    FAIL() << "expected an error with " << words;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(steps, all_names_are_tried_here) {
+  std::vector<std::string> tried;
+  for (const auto& small : small_steps()) tried.emplace_back(small.model);
+  EXPECT_EQ(tried, step_names());
+}
+
+TEST(steps, measured_peak_is_the_predicted_one) {
+  for (const auto& small : small_steps()) {
+    SCOPED_TRACE(small.model);
+    random::set_seed(1);
+    const TrainingStep step = make_step(small.model, small.options);
+    EXPECT_EQ(step.batch, small.options.batch);
+    const auto compiled = function(step.run, {.name = step.model});
+    const std::int64_t predicted = compiled.plan(step.arguments).peak_bytes();
+    const auto arguments = zeros_of(step.arguments);
+    float first = compiled(arguments).item<float>(), last = first;
+    for (int i = 0; i < 10; ++i) last = compiled(arguments).item<float>();
+    EXPECT_LT(last, first);
+    EXPECT_EQ(compiled.stats().traces, 1);
+    EXPECT_EQ(compiled.stats().measured_peak_bytes, predicted);
+  }
+}
+
+TEST(steps, say_what_can_be_set) {
+  expect_refused("perceptron", {}, "models are mlp, cnn");
+  expect_refused("mlp", {.settings = {{"layers", "3"}}}, "settings are classes, hidden, inputs");
+  expect_refused("mlp", {.settings = {{"hidden", "16,x"}}}, "with commas between them");
+  expect_refused("mlp", {.settings = {{"hidden", ""}}}, "with commas between them");
+  expect_refused("gpt", {.settings = {{"layers", "0"}}}, "of 1 or more");
+  expect_refused("gpt", {.settings = {{"dropout", "much"}}}, "a number");
+  expect_refused("gpt", {.settings = {{"size", "huge"}}}, "nano, small or 124m");
+}
+
+}  // namespace
+}  // namespace thalweg::models

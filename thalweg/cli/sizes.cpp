@@ -1,0 +1,27 @@
+#include <charconv>
+#include <cmath>
+
+#include "thalweg/cli/commands.h"
+
+namespace thalweg::cli {
+
+std::int64_t parse_size(const std::string& text) {
+  const auto refuse = [&] {
+    throw UsageError("expected a size such as 1048576, 512KiB, 64MiB or 1.5GiB, got \"" + text + "\"");
+  };
+  double value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit(end, text.data() + text.size());
+  unit.erase(0, unit.find_first_not_of(' '));
+  if (fault != std::errc()) refuse();
+  int shift = -1;
+  if (unit.empty() || unit == "B") shift = 0;
+  if (unit == "KiB") shift = 10;
+  if (unit == "MiB") shift = 20;
+  if (unit == "GiB") shift = 30;
+  const double bytes = std::ldexp(value, shift);
+  if (shift < 0 || !(bytes >= 1) || bytes > 0x1p62) refuse();
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,91 @@
+#include "thalweg/plan/resize_batch.h"
+
+#include "thalweg/core/error.h"
+#include "thalweg/graph/rewrite.h"
+
+namespace thalweg {
+namespace {
+
+class Resizer {
+ public:
+  Resizer(const Graph& graph, std::int64_t from, std::int64_t to)
+      : graph_(graph), from_(from), to_(to), result_(graph), states_(graph.values.size()) {}
+
+  std::optional<Graph> run(const std::vector<int>& batch) {
+    for (int argument : batch) set(graph_.arguments[static_cast<std::size_t>(argument)], BatchState::of_rows(0, 1));
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (!visit(graph_.nodes[i], result_.nodes[i])) return std::nullopt;
+    return std::move(result_);
+  }
+
+ private:
+  const BatchState& state(ValueId value) const { return states_[static_cast<std::size_t>(value)]; }
+
+  void set(ValueId value, const BatchState& state) {
+    if (!state.is_rows()) return;
+    states_[static_cast<std::size_t>(value)] = state;
+    Spec& spec = result_.values[static_cast<std::size_t>(value)];
+    spec.shape = spec.shape.with(state.axis, state.rows * to_);
+  }
+
+  bool visit(const Node& node, Node& resized) {
+    BatchStates in;
+    bool any_rows = false;
+    for (ValueId input : node.inputs) {
+      in.push_back(state(input));
+      any_rows |= state(input).is_rows();
+    }
+    return !any_rows || by_rule(node, resized, in) || by_shape(node);
+  }
+
+  // As the op says. Whole inputs that it wants cut (a fill, a constant) are as long as the batch: they are resized too.
+  bool by_rule(const Node& node, Node& resized, BatchStates& in) {
+    if (!node.info->batch_rule) return false;
+    SmallVector<const Spec*, 4> specs;
+    const BatchStates out = node.info->batch_rule(node.op.get(), input_specs(graph_, node, specs), in, from_);
+    for (const auto& one : out)
+      if (one.kind == BatchState::Kind::blocked) return false;
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (!state(node.inputs[i]).is_rows()) set(node.inputs[i], in[i]);
+    for (std::size_t i = 0; i < out.size(); ++i) set(node.outputs[i], out[i]);
+    if (node.info->with_batch && out[0].is_rows()) resized.op = node.info->with_batch(node.op.get(), out[0], to_);
+    return true;
+  }
+
+  // Where examples mix (a batch norm): whichever axis of the outputs changes with the inputs' sizes.
+  bool by_shape(const Node& node) {
+    SmallVector<const Spec*, 4> specs;
+    Specs inferred;
+    try {
+      inferred = node.info->infer(node.op.get(), input_specs(result_, node, specs));
+    } catch (const Error&) {
+      return false;
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const Shape &before = graph_.spec(node.outputs[i]).shape, &after = inferred[i].shape;
+      if (before.rank() != after.rank()) return false;
+      for (int axis = 0; axis < before.rank(); ++axis) {
+        if (before[axis] == after[axis]) continue;
+        if (before[axis] % from_ != 0 || before[axis] / from_ * to_ != after[axis]) return false;
+        set(node.outputs[i], BatchState::of_rows(axis, before[axis] / from_));
+      }
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const std::int64_t from_, to_;
+  Graph result_;
+  std::vector<BatchState> states_;
+};
+
+}  // namespace
+
+std::optional<Graph> resize_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t examples) {
+  if (batch.empty()) return std::nullopt;
+  const std::int64_t from = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
+  if (from == 0) return std::nullopt;
+  return Resizer(graph, from, examples).run(batch);
+}
+
+}  // namespace thalweg
