@@ -207,6 +207,33 @@ TEST(tape, belongs_to_its_thread) {
   EXPECT_TRUE(near(tape.gradient(y, x), tensor({2.0}), 0));  // and the tape is still good
 }
 
+TEST(tape, may_go_on_another_thread) {
+  const Tensor x = tensor({3.0});
+  auto tape = std::make_unique<GradientTape>();
+  tape->watch(x);
+  const auto before = config::memory_info().in_use;
+  Tensor y = square(x);
+  std::thread([&] { tape.reset(); }).join();
+  y = square(x) + y;  // nobody records it
+  y = Tensor();
+  EXPECT_EQ(config::memory_info().in_use, before);  // what the tape kept is gone
+  GradientTape next;
+  next.watch(x);
+  EXPECT_TRUE(near(next.gradient(square(x), x), tensor({6.0}), 0));
+}
+
+TEST(tape, may_go_after_its_thread) {
+  std::unique_ptr<GradientTape> tape;
+  std::thread([&] {
+    tape = std::make_unique<GradientTape>();
+    const Tensor x = ones({4});
+    tape->watch(x);
+    square(x);
+  }).join();
+  tape.reset();
+  EXPECT_TRUE(recorders().empty());
+}
+
 TEST(tape, gather_of_a_variable_has_a_row_sparse_gradient) {
   const Variable table(ones({5, 2}, f64));
   const Tensor ids = tensor({3, 1, 3});

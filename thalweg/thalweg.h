@@ -28,6 +28,7 @@
 #include "thalweg/optim/schedules.h"
 #include "thalweg/plan/function.h"
 #include "thalweg/plan/input_gradients.h"
+#include "thalweg/plan/loaded_function.h"
 #include "thalweg/version.h"
 
 namespace tw = thalweg;

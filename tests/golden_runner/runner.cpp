@@ -3,6 +3,7 @@
 #include "tests/golden_runner/case_run.h"
 #include "tests/golden_runner/layer_run.h"
 #include "tests/golden_runner/program.h"
+#include "thalweg/plan/function.h"
 
 namespace thalweg::golden {
 namespace {
@@ -25,12 +26,19 @@ class ProgramRun : CaseRun {
       check_outputs(outputs);
       check_gradients(gradients(tape, outputs, inputs.all()));
     });
+    compiled(inputs, true);
     return result_;
   }
 
   Result values() {
     const Inputs inputs = load_inputs();
     guarded([&] { check_outputs(call(inputs)); });
+    return result_;
+  }
+
+  Result values_compiled_too() {
+    values();
+    compiled(load_inputs(), false);
     return result_;
   }
 
@@ -43,6 +51,40 @@ class ProgramRun : CaseRun {
   // Where inputs have roles, only those with an expected gradient are meant to have one.
   bool is_watched(std::size_t input) const {
     return case_.roles.empty() || (input < case_.input_gradients.size() && case_.input_gradients[input]);
+  }
+
+  // The same as one compiled function. What has a shape that depends on values cannot be traced, and says so.
+  void compiled(const Inputs& inputs, bool with_gradients) {
+    std::vector<bool> defined;  // of outputs and gradients; a function returns only those that are
+    std::size_t outputs = 0;
+    const auto f = function([&](const std::vector<Tensor>& in) {
+      const Inputs given(in, dtype_, case_.roles);
+      GradientTape tape;
+      for (std::size_t i = 0; with_gradients && i < in.size(); ++i)
+        if (is_float(in[i].dtype()) && is_watched(i)) tape.watch(in[i]);
+      std::vector<Tensor> all = call(given);
+      outputs = all.size();
+      if (with_gradients)
+        for (const auto& gradient : gradients(tape, all, in)) all.push_back(gradient.dense());
+      defined.clear();
+      for (const auto& tensor : all) defined.push_back(tensor.defined());
+      std::erase_if(all, [](const Tensor& tensor) { return !tensor.defined(); });
+      return all;
+    });
+    guarded([&] {
+      try {
+        const auto got = f(inputs.all());
+        std::vector<Tensor> values(defined.size());
+        for (std::size_t i = 0, next = 0; i < defined.size(); ++i)
+          if (defined[i]) values[i] = got[next++];
+        check_outputs({values.begin(), values.begin() + static_cast<std::ptrdiff_t>(outputs)});
+        for (std::size_t i = outputs; i < values.size(); ++i)
+          check("compiled gradient of input " + std::to_string(i - outputs), values[i],
+                case_.input_gradients[i - outputs], case_.policy == Policy::document);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::unimplemented) throw;
+      }
+    });
   }
 
   std::vector<Tensor> call(const Inputs& inputs) {
@@ -97,7 +139,8 @@ std::optional<Result> run_case(const std::string& group, const Case& c, const Sa
   const auto* program = find_program(group, c.op);
   if (!program) return {};
   ProgramRun run(c, *program, tensors, dtype);
-  return group == "ops" || group == "losses" ? run.with_gradients() : run.values();
+  if (group == "ops" || group == "losses") return run.with_gradients();
+  return group == "tape" ? run.values_compiled_too() : run.values();
 }
 
 }  // namespace thalweg::golden

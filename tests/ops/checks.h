@@ -13,4 +13,11 @@ void check_fields(const Sample& sample);
 // Every op that the sample calls, given its inputs chunk by chunk, makes what its batch rule says of the outputs.
 void check_batch(const Sample& sample);
 
+// The sample's outputs and gradients, written to a step file and read back, are the same; files that differ from it in
+// some bytes are refused or run.
+void check_file(const Sample& sample);
+
+// The outputs, and the gradients of their sum by each differentiable input that they depend on.
+std::vector<Tensor> connected_results(const Sample& sample, const std::vector<Tensor>& inputs);
+
 }  // namespace thalweg::testing

@@ -127,13 +127,8 @@ void nonfinite(const Sample& sample) {
 // The compiled op, with its gradients in the same plan, against the eager one.
 void compiled(const Sample& sample) {
   const auto inputs = in_dtype(draw(sample.inputs, 7), f32);
-  const auto connected = [&](const std::vector<Tensor>& in) {
-    auto all = outputs_and_gradients(sample, in);
-    std::erase_if(all, [](const Tensor& tensor) { return !tensor.defined(); });
-    return all;
-  };
-  const auto want = connected(inputs);
-  const auto f = function(connected);
+  const auto want = connected_results(sample, inputs);
+  const auto f = function([&](const std::vector<Tensor>& in) { return connected_results(sample, in); });
   for (int call = 0; call < 2; ++call) {
     const std::vector<Tensor> got = f(inputs);
     ASSERT_EQ(got.size(), want.size());
@@ -186,13 +181,19 @@ class MistakeTest : public ::testing::Test {
 // A test for each op and check: Values.matmul, Gradients.matmul, …
 }  // namespace
 
+std::vector<Tensor> connected_results(const Sample& sample, const std::vector<Tensor>& inputs) {
+  auto all = outputs_and_gradients(sample, inputs);
+  std::erase_if(all, [](const Tensor& tensor) { return !tensor.defined(); });
+  return all;
+}
+
 void register_tests() {
   std::map<std::string, std::vector<const Sample*>> by_op;
   for (const auto& sample : registered().samples) by_op[sample.op].push_back(&sample);
   const std::pair<const char*, Check> checks[] = {
-      {"Values", values},       {"Dtypes", dtypes},       {"Gradients", gradients}, {"Threads", threads},
-      {"Nonfinite", nonfinite}, {"Fields", check_fields}, {"Batch", check_batch},
-      {"Compiled", compiled}};
+      {"Values", values},     {"Dtypes", dtypes},       {"Gradients", gradients},
+      {"Threads", threads},   {"Nonfinite", nonfinite}, {"Fields", check_fields},
+      {"Batch", check_batch}, {"Compiled", compiled},   {"File", check_file}};
   for (const auto& [suite, check] : checks)
     for (const auto& entry : by_op)
       ::testing::RegisterTest(

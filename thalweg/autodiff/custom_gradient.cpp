@@ -111,6 +111,7 @@ struct Recompute {
     for (std::size_t i = 0; i < inputs; ++i) again.push_back(kept.input(static_cast<int>(i)));
     const random::Replay same_numbers(random);
     TapeRecords tape({});
+    tape.start();
     std::vector<SourceIds> sources;
     for (std::size_t i = 0; i < inputs; ++i)
       if (needs[i]) tape.watch(again[i]), sources.push_back(tape.source(again[i]));

@@ -6,12 +6,33 @@
 #include "thalweg/core/log.h"
 
 namespace thalweg {
+namespace {
 
-TapeRecords::TapeRecords(TapeOptions options) : options_(options), thread_(std::this_thread::get_id()) { start(); }
+// Owners of what the list of recorders of this thread points to, so that a tape may go on another thread.
+thread_local std::vector<std::shared_ptr<TapeRecords>> listed;
 
-TapeRecords::~TapeRecords() { stop(); }
+// False if it is not there: the list may be set aside by PauseRecording.
+bool take_from_list(const Recorder* recorder) {
+  auto& list = recorders();
+  Recorders rest;
+  for (auto* other : list)
+    if (other != recorder) rest.push_back(other);
+  const bool found = rest.size() < list.size();
+  list = rest;
+  return found;
+}
+
+}  // namespace
+
+TapeRecords::TapeRecords(TapeOptions options) : options_(options), thread_(std::this_thread::get_id()) {}
+
+TapeRecords::~TapeRecords() {
+  if (!closed_) stop();
+}
 
 void TapeRecords::start() {
+  let_go_of_closed();
+  if (auto self = weak_from_this().lock()) listed.push_back(std::move(self));
   recorders().push_back(this);
   recording_ = true;
 }
@@ -19,11 +40,27 @@ void TapeRecords::start() {
 void TapeRecords::stop() {
   if (!recording_) return;
   recording_ = false;
-  auto& list = recorders();
-  Recorders rest;
-  for (auto* recorder : list)
-    if (recorder != this) rest.push_back(recorder);
-  list = rest;
+  take_from_list(this);
+  std::erase_if(listed, [&](const auto& records) { return records.get() == this; });
+}
+
+void TapeRecords::close() {
+  if (std::this_thread::get_id() == thread_)
+    stop();
+  else
+    closed_ = true;
+}
+
+bool TapeRecords::closed() {
+  if (!closed_) [[likely]]
+    return false;
+  records_.clear();
+  tracked_.clear();
+  return true;
+}
+
+void TapeRecords::let_go_of_closed() {
+  std::erase_if(listed, [](const auto& records) { return records->closed() && take_from_list(records.get()); });
 }
 
 void TapeRecords::check_thread(const char* what) const {
@@ -33,7 +70,7 @@ void TapeRecords::check_thread(const char* what) const {
 }
 
 void TapeRecords::check(const OpInfo& info, std::span<const Tensor> inputs) {
-  if (info.kind != GradientKind::missing) return;
+  if (info.kind != GradientKind::missing || closed()) return;
   for (const auto& input : inputs)
     TW_CHECK(unimplemented, !tracked(input), info.name,
              "keep it out of the differentiated path with stop_gradient, or give it a rule with custom_gradient",
@@ -41,7 +78,7 @@ void TapeRecords::check(const OpInfo& info, std::span<const Tensor> inputs) {
 }
 
 void TapeRecords::record(const OpCall& call) {
-  if (call.info.kind == GradientKind::none) return;
+  if (call.info.kind == GradientKind::none || closed()) return;
   Needs needs;
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     if (tracked(call.inputs[i])) needs.add(static_cast<int>(i));
@@ -71,7 +108,7 @@ bool TapeRecords::watches(const Variable& variable) const {
 }
 
 void TapeRecords::read(const Variable& variable, const Tensor& value) {
-  if (!watches(variable)) return;
+  if (closed() || !watches(variable)) return;
   tracked_[value.id()] = 1;
   variable_reads_.emplace_back(variable.id(), value.id());
   if (std::find(watched_.begin(), watched_.end(), variable) == watched_.end()) watched_.push_back(variable);

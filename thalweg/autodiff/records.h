@@ -1,7 +1,9 @@
 #pragma once
 
 // Inside a tape: what was recorded, and the backward pass over it.
+#include <atomic>
 #include <deque>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -27,9 +29,10 @@ struct SourceIds {
   Spec spec;
 };
 
-class TapeRecords final : public Recorder {
+// Made and used on one thread. If a shared pointer owns it, the list of recorders of that thread does too.
+class TapeRecords final : public Recorder, public std::enable_shared_from_this<TapeRecords> {
  public:
-  explicit TapeRecords(TapeOptions options);
+  explicit TapeRecords(TapeOptions options);  // does not record yet
   ~TapeRecords();
 
   void check(const OpInfo& info, std::span<const Tensor> inputs) override;
@@ -43,6 +46,8 @@ class TapeRecords final : public Recorder {
   void watch(const Variable& variable);
   void start();
   void stop();
+  // The tape goes, perhaps on another thread: its own one then lets go of the records when it next meets them.
+  void close();
   void reset();
   bool recording() const { return recording_; }
   bool used_up() const { return consumed_; }
@@ -64,11 +69,14 @@ class TapeRecords final : public Recorder {
                                  const std::vector<SourceIds>& sources, bool last);
 
  private:
+  bool closed();
+  static void let_go_of_closed();
   bool tracked(const Tensor& tensor) const { return is_float(tensor.dtype()) && tracked_.contains(tensor.id()); }
 
   TapeOptions options_;
   std::thread::id thread_;
   bool recording_ = false, consumed_ = false;
+  std::atomic<bool> closed_{false};  // by another thread
   IdMap<char> tracked_;
   std::deque<Record> records_;
   std::vector<Variable> watched_;

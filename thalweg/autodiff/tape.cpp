@@ -86,8 +86,10 @@ Tensor full_jacobian(TapeRecords& records, const Tensor& target, const SourceIds
 
 }  // namespace
 
-GradientTape::GradientTape(TapeOptions options) : records_(std::make_unique<TapeRecords>(options)) {}
-GradientTape::~GradientTape() = default;
+GradientTape::GradientTape(TapeOptions options) : records_(std::make_shared<TapeRecords>(options)) {
+  records_->start();
+}
+GradientTape::~GradientTape() { records_->close(); }
 
 void GradientTape::watch(const Tensor& tensor) { records_->check_thread("watch"), records_->watch(tensor); }
 void GradientTape::watch(const Variable& variable) { records_->check_thread("watch"), records_->watch(variable); }

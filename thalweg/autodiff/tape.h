@@ -86,7 +86,7 @@ class TW_API GradientTape {
 
  private:
   friend class Source;
-  std::unique_ptr<TapeRecords> records_;
+  std::shared_ptr<TapeRecords> records_;
 };
 
 }  // namespace thalweg

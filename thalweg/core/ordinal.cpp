@@ -39,21 +39,37 @@ std::uint64_t next_ordinal() {
 
 std::uint64_t in_call(std::uint64_t call, std::uint64_t ordinal) { return mix(call ^ ordinal); }
 
+std::uint64_t ordinals_taken() { return counter.load(std::memory_order_relaxed); }
+
 void reset_ordinals() { counter.store(0, std::memory_order_relaxed); }
 
 Position Position::fork() {
   Position position;
   position.base_ = next_in_scope();
+  position.call_ = numbering.call;
+  position.in_call_ = numbering.in_call;
   return position;
 }
 
-Replay::Replay(const Position& position) : base_(numbering.base), count_(numbering.count), active_(numbering.active) {
-  numbering.base = position.base_;
-  numbering.count = 0;
-  numbering.active = true;
+Replay::Replay(const Position& position)
+    : base_(numbering.base),
+      count_(numbering.count),
+      call_(numbering.call),
+      active_(numbering.active),
+      in_call_(numbering.in_call) {
+  numbering = {position.base_, 0, position.call_, true, position.in_call_};
 }
 
-Replay::~Replay() { numbering.base = base_, numbering.count = count_, numbering.active = active_; }
+Replay::~Replay() { numbering = {base_, count_, call_, active_, in_call_}; }
+
+std::uint64_t in_turn(std::uint64_t call, std::int64_t turn) {
+  return in_call(call, mix(static_cast<std::uint64_t>(turn)));
+}
+
+LoopTurn::LoopTurn(const Position& position, std::int64_t turn) : numbers_(position) {
+  numbering.call = in_turn(numbering.call, turn);
+  numbering.in_call = true;
+}
 
 CallScope::CallScope(std::uint64_t call)
     : base_(numbering.base),

@@ -6,6 +6,7 @@ namespace thalweg::random {
 
 // Random ops that are given no seed are numbered; the number is part of their key. One counter serves the process.
 std::uint64_t next_ordinal();
+std::uint64_t ordinals_taken();  // the counter as it stands
 void reset_ordinals();
 
 // A place from which the numbering can run again: recompute draws the same numbers in both of its runs.
@@ -15,7 +16,9 @@ class Position {
 
  private:
   friend class Replay;
-  std::uint64_t base_ = 0;
+  friend class LoopTurn;
+  std::uint64_t base_ = 0, call_ = 0;
+  bool in_call_ = false;
 };
 
 // While it lives, random ops of this thread are numbered from the position on.
@@ -26,8 +29,8 @@ class Replay {
   Replay(const Replay&) = delete;
 
  private:
-  std::uint64_t base_, count_;
-  bool active_;
+  std::uint64_t base_, count_, call_;
+  bool active_, in_call_;
 };
 
 // The call of a function: ops inside are numbered by their place in the call, and the number of the call is mixed in
@@ -46,5 +49,19 @@ class CallScope {
 
 // The number of an op from its number inside the call.
 std::uint64_t in_call(std::uint64_t call, std::uint64_t ordinal);
+
+// One turn of a loop: ops are numbered from the position on in every turn, and the turn becomes part of the number of
+// the call. So a body that is traced once draws the numbers that an eager loop draws.
+class LoopTurn {
+ public:
+  LoopTurn(const Position& position, std::int64_t turn);
+  LoopTurn(const LoopTurn&) = delete;
+
+ private:
+  Replay numbers_;
+};
+
+// The number of the call inside a turn, 0, 1, …, of a loop.
+std::uint64_t in_turn(std::uint64_t call, std::int64_t turn);
 
 }  // namespace thalweg::random

@@ -236,6 +236,18 @@ void VariableStorage::count_assignment(const Variable& variable) {
   ++impl.version;
 }
 
+std::pair<Tensor, std::uint64_t> VariableStorage::snapshot(const Variable& variable) {
+  auto& impl = variable.checked();
+  std::lock_guard lock(impl.mutex);
+  return {view_of(impl.storage, impl.spec), impl.version};
+}
+
+void VariableStorage::set_version(const Variable& variable, std::uint64_t version) {
+  auto& impl = variable.checked();
+  std::lock_guard lock(impl.mutex);
+  impl.version = version;
+}
+
 std::vector<MemoryInfo::Share> live_variables() {
   std::vector<MemoryInfo::Share> list;
   {

@@ -28,6 +28,10 @@ class VariableStorage {
   // assignment of each.
   static void change(std::span<const Variable> variables, FunctionRef<void(std::span<void* const> bytes)> change);
   static void count_assignment(const Variable& variable);
+
+  // The value and the number of assignments that made it. The caller holds the gate.
+  static std::pair<Tensor, std::uint64_t> snapshot(const Variable& variable);
+  static void set_version(const Variable& variable, std::uint64_t version);  // of a variable read from a file
 };
 
 }  // namespace thalweg

@@ -18,9 +18,9 @@ class Procedure {
   virtual const Compiled& compiled() const = 0;  // for reports
 };
 
-// The graph must have neither variables nor host numbers. `effort`: see compile.h; all_passes: a graph as traced, which
-// first goes through the passes.
-inline constexpr int all_passes = -1;
+// The graph has been through the passes; it must have neither variables nor host numbers. `effort`: see compile.h.
 std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort = 0);
+// The same of a graph that has not been through the passes.
+std::shared_ptr<const Procedure> compile_procedure(Graph traced);
 
 }  // namespace thalweg

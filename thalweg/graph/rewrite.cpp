@@ -29,18 +29,21 @@ class FieldReader final : public FieldVisitor {
 
 class FieldSetter final : public FieldVisitor {
  public:
-  FieldSetter(std::string_view name, std::int64_t value) : name_(name), value_(value) {}
+  explicit FieldSetter(const FieldValue& value) : value_(value) {}
   void integer(std::string_view name, std::int64_t& value) override {
-    if (name == name_) value = value_;
+    if (name == value_.name) value = value_.integer;
   }
-  void integers(std::string_view, std::vector<std::int64_t>&) override {}
-  void real(std::string_view, double&) override {}
+  void integers(std::string_view name, std::vector<std::int64_t>& values) override {
+    if (name == value_.name) values = value_.integers;
+  }
+  void real(std::string_view name, double& value) override {
+    if (name == value_.name) value = value_.real;
+  }
   void reals(std::string_view, std::vector<double>&) override {}
   void text(std::string_view, std::string&) override {}
 
  private:
-  std::string_view name_;
-  std::int64_t value_;
+  const FieldValue& value_;
 };
 
 FieldReader read(const Node& node, std::string_view name) {
@@ -77,9 +80,19 @@ std::vector<std::int64_t> integers_field(const Node& node, std::string_view name
 std::shared_ptr<const void> with_field(const Node& node, std::string_view name, std::int64_t value) {
   // The copy is ours alone, so that changing it is safe.
   auto copy = std::const_pointer_cast<void>(node.info->copy(node.op.get()));
-  FieldSetter setter(name, value);
+  const FieldValue field(name, value);
+  FieldSetter setter(field);
   node.info->visit(copy.get(), setter);
   return copy;
+}
+
+std::shared_ptr<const void> make_attributes(const OpInfo& info, std::initializer_list<FieldValue> values) {
+  auto op = info.make();
+  for (const auto& value : values) {
+    FieldSetter setter(value);
+    info.visit(op.get(), setter);
+  }
+  return op;
 }
 
 Inputs input_specs(const Graph& graph, const Node& node, SmallVector<const Spec*, 4>& specs) {

@@ -10,6 +10,8 @@ Trace::Trace(const std::string& name) : token_(Buffer::symbolic(std::make_shared
   graph_.name = name;
 }
 
+Trace::Trace(const std::string& name, Tracer* outer) : Trace(name) { outer_ = outer, is_body_ = true; }
+
 Tensor Trace::symbol(ValueId value) {
   Tensor tensor = make_symbolic(graph_.spec(value), token_);
   values_[tensor.id()] = value;
@@ -23,6 +25,8 @@ Tensor Trace::add_argument(const Spec& spec) {
 
 ValueId Trace::value_of(const char* op, const Tensor& tensor) {
   if (const ValueId* value = values_.find(tensor.id())) return *value;
+  if (is_body_ && (is_symbolic(tensor) || tensor.rank() > 0))
+    return values_[tensor.id()] = capture(tensor.spec(), {tensor, {}});
   TW_CHECK(failed_precondition, !is_symbolic(tensor), op,
            "return it from that function and pass it on as an argument: a tensor made while tracing has no value "
            "afterwards",
@@ -30,6 +34,18 @@ ValueId Trace::value_of(const char* op, const Tensor& tensor) {
            tensor.shape(), tensor.impl().buffer->function_name());
   held_.push_back(tensor);
   return values_[tensor.id()] = graph_.add_constant(tensor);
+}
+
+ValueId Trace::capture(const Spec& spec, Capture outside) {
+  captures_.push_back(std::move(outside));
+  graph_.arguments.push_back(graph_.add_value(spec));
+  return graph_.arguments.back();
+}
+
+std::vector<Tensor> Trace::captured() const {
+  std::vector<Tensor> list;
+  for (const auto& [tensor, variable] : captures_) list.push_back(tensor.defined() ? tensor : variable.value());
+  return list;
 }
 
 Tensors Trace::trace(const OpInfo& info, const void* op, std::span<const Tensor> inputs, const Specs& outputs) {
@@ -48,11 +64,19 @@ GraphVariable& Trace::bound(const Variable& variable) {
 }
 
 Tensor Trace::read(const Variable& variable) {
+  if (is_body_) {
+    if (const int* value = variables_.find(variable.id())) return symbol(*value);
+    return symbol(variables_[variable.id()] = capture(variable.spec(), {{}, variable}));
+  }
   const auto& known = bound(variable);
   return symbol(known.update >= 0 ? known.update : known.entry);
 }
 
 void Trace::assign(const Variable& variable, const Tensor& value, int sign) {
+  TW_CHECK(failed_precondition, !is_body_, "assign",
+           "return the value from the branch or loop, and assign it to the variable outside",
+           "variable \"{}\" is assigned inside of {}, which may run any number of times or not at all", variable.name(),
+           graph_.name);
   Tensor assigned = value;
   if (sign != 0) assigned = sign > 0 ? add(read(variable), value) : subtract(read(variable), value);
   const ValueId update = value_of("assign", assigned);
@@ -60,17 +84,30 @@ void Trace::assign(const Variable& variable, const Tensor& value, int sign) {
 }
 
 Tensor Trace::host_number(std::function<double()> number, DType dtype) {
+  if (is_body_) {  // one number serves all turns
+    const Tensor outside = outer_->host_number(std::move(number), dtype);
+    return symbol(capture(outside.spec(), {outside, {}}));
+  }
   const ValueId value = graph_.add_value({dtype, {}});
   graph_.host_numbers.push_back({value, std::move(number)});
   return symbol(value);
 }
 
 Tensor Trace::random_state() {
+  if (is_body_) {
+    if (random_capture_ < 0) {
+      random_capture_ = static_cast<int>(captures_.size());
+      const Tensor outside = outer_->random_state();
+      random_value_ = capture(outside.spec(), {outside, {}});
+    }
+    return symbol(random_value_);
+  }
   if (graph_.random_state < 0) graph_.random_state = graph_.add_value({i64, {random::state_size}});
   return symbol(graph_.random_state);
 }
 
 void Trace::touch(std::weak_ptr<const std::string> living) {
+  if (outer_) return outer_->touch(std::move(living));
   const auto alive = living.lock();
   for (const auto& known : touched_)
     if (known.living.lock() == alive) return;

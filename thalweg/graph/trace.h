@@ -11,6 +11,9 @@ namespace thalweg {
 class Trace final : public Tracer {
  public:
   explicit Trace(const std::string& name);
+  // The body of a branch or loop inside what `outer` traces (null: nothing). What it uses of the outside becomes
+  // further arguments; scalars that are known become constants.
+  Trace(const std::string& name, Tracer* outer);
 
   Tensor add_argument(const Spec& spec);
 
@@ -30,10 +33,20 @@ class Trace final : public Tracer {
   };
   const std::vector<Touched>& touched() const { return touched_; }
 
+  // What a body uses of the outside: the values of its further arguments. Variables are read now, by the tracer and for
+  // the tapes of the moment.
+  std::vector<Tensor> captured() const;
+  int captured_random_state() const { return random_capture_; }  // its place among them; -1: not used
+
  private:
   ValueId value_of(const char* op, const Tensor& tensor);
   Tensor symbol(ValueId value);
   GraphVariable& bound(const Variable& variable);
+  struct Capture {
+    Tensor tensor;
+    Variable variable;  // undefined: the tensor
+  };
+  ValueId capture(const Spec& spec, Capture outside);
 
   Graph graph_;
   Ref<Buffer> token_;
@@ -41,6 +54,11 @@ class Trace final : public Tracer {
   IdMap<int> variables_;      // by variable id
   std::vector<Tensor> held_;  // constants: ids must stay theirs
   std::vector<Touched> touched_;
+  Tracer* outer_ = nullptr;
+  bool is_body_ = false;
+  std::vector<Capture> captures_;
+  int random_capture_ = -1;
+  ValueId random_value_ = -1;
 };
 
 }  // namespace thalweg

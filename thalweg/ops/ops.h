@@ -22,6 +22,7 @@
 #include "thalweg/ops/group_norm/group_norm.h"
 #include "thalweg/ops/layer_norm/layer_norm.h"
 #include "thalweg/ops/linalg/linalg.h"
+#include "thalweg/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/one_hot/one_hot.h"
 #include "thalweg/ops/pad/pad.h"

@@ -22,6 +22,7 @@ constexpr Pass passes[] = {
     {"simplify", simplify},
     {"common", eliminate_common},
     {"transposes", fold_transposes},
+    {"attention", recognise_attention},
     {"fuse", fuse},
     {"schedule", schedule},
 };

@@ -217,7 +217,7 @@ const DifferentiableGraph::Pair& DifferentiableGraph::pair() {
   backward.arguments.insert(backward.arguments.end(), whole.arguments.begin() + static_cast<std::ptrdiff_t>(inputs),
                             whole.arguments.end());
   pair->forward = prune(std::move(pair->forward));
-  pair->procedure = make_procedure(pair->forward, all_passes);
+  pair->procedure = compile_procedure(pair->forward);
   pair->backward = std::make_shared<DifferentiableGraph>(prune(std::move(backward)));
   pair_ = std::move(pair);
   return *pair_;
@@ -256,7 +256,7 @@ Tensors DifferentiableGraph::call(const Tensors& inputs) {
   if (!watched(inputs)) {
     {
       std::lock_guard lock(mutex_);
-      if (!plain_) plain_ = make_procedure(graph_, all_passes);
+      if (!plain_) plain_ = compile_procedure(graph_);
     }
     return run(*plain_, graph_, inputs);
   }

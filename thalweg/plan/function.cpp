@@ -14,6 +14,7 @@
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/compare.h"
 #include "thalweg/plan/plan_call.h"
+#include "thalweg/plan/saved_graph.h"
 #include "thalweg/plan/signature.h"
 
 namespace thalweg::detail {
@@ -50,6 +51,7 @@ struct FunctionCore::State {
   using Entries = std::list<Entry>;  // used last stands first
 
   std::shared_ptr<Plan> find(const std::string& signature);
+  void trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
   Tensors run(Plan& plan, const Flat& arguments, std::uint64_t number);
@@ -67,6 +69,11 @@ struct FunctionCore::State {
   std::int64_t calls = 0;
   std::vector<std::int64_t> recent_traces;  // call numbers
   int warnings = 0;
+
+  // Of a file: all traces there are, and the numbers of the calls.
+  SavedGraphs saved;
+  std::unordered_map<std::string, std::shared_ptr<const SavedGraph>> saved_by_signature;
+  std::shared_ptr<CallNumbers> numbers;
 };
 
 FunctionCore::FunctionCore(FunctionOptions options) {
@@ -75,6 +82,13 @@ FunctionCore::FunctionCore(FunctionOptions options) {
   TW_CHECK_USER(options.max_plans >= 1, "function", "64 is the default", "expected max_plans of 1 or more, got {}",
                 options.max_plans);
   state_ = std::make_unique<State>(std::move(options));
+}
+
+FunctionCore::FunctionCore(FunctionOptions options, SavedGraphs graphs, std::shared_ptr<CallNumbers> numbers)
+    : FunctionCore(std::move(options)) {
+  for (const auto& saved : graphs) state_->saved_by_signature.emplace(signature_of(*saved), saved);
+  state_->saved = std::move(graphs);
+  state_->numbers = std::move(numbers);
 }
 
 FunctionCore::~FunctionCore() = default;
@@ -116,12 +130,11 @@ void FunctionCore::State::note_churn() {
                   options.name, stats.last_retrace_reason));
 }
 
-std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
+void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& plan) {
   const OpenTrace open(this, options.name);
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
   for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
-  auto plan = std::make_unique<PlanState>();
   std::optional<GradientLog> log;
   if (options.check_against_eager) log.emplace();
   {
@@ -131,16 +144,30 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
     const TraceScope tracing_here(&trace);
     results = body(symbols);
   }
-  plan->function = options.name;
-  plan->visible_results = results.tensors.size();
+  plan.visible_results = results.tensors.size();
   if (log)
     for (const auto& [name, gradient] : log->entries()) {
       results.tensors.push_back(gradient);
-      plan->gradient_names.push_back(name);
+      plan.gradient_names.push_back(name);
     }
-  plan->traced = trace.finish({results.tensors.data(), results.tensors.size()});
-  plan->touched = trace.touched();
-  plan->result_sizes = results.sizes;
+  plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  plan.touched = trace.touched();
+  plan.result_sizes = results.sizes;
+}
+
+std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
+  auto plan = std::make_unique<PlanState>();
+  plan->function = options.name;
+  plan->scopes = scopes();
+  plan->argument_sizes = arguments.sizes;
+  if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
+    plan->traced = found->second->graph;
+    plan->result_sizes = found->second->result_sizes;
+    plan->visible_results = plan->traced.results.size();
+    plan->seed = numbers->seed;
+  } else {
+    trace(arguments, body, *plan);
+  }
   plan->options = {.memory_budget = options.memory_budget, .batch_arguments = options.batch};
   plan->compiled = compile(plan->traced, plan->options);
   std::vector<Variable> variables;
@@ -178,7 +205,7 @@ Flat FunctionCore::call(const Flat& arguments, Body body) {
     ++state.calls;
   }
   const auto plan = state.find_or_make(arguments, body);
-  const std::uint64_t number = random::next_ordinal();
+  const std::uint64_t number = state.numbers ? state.numbers->next++ : random::next_ordinal();
   if (is_watched(plan->state(), arguments.tensors))
     return {run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
   Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
@@ -233,6 +260,21 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
   Tensors results = run(plan, arguments, number);
   compare_with_eager(planned, results, eager, values(), after);
   return results;
+}
+
+const FunctionOptions& FunctionCore::options() const { return state_->options; }
+
+FunctionCore::SavedGraphs FunctionCore::graphs() const {
+  if (!state_->saved.empty()) return state_->saved;
+  std::lock_guard lock(state_->mutex);
+  SavedGraphs graphs;
+  for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
+    const PlanState& plan = entry->plan->state();
+    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced};
+    saved.graph.results.resize(plan.visible_results);
+    graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
+  }
+  return graphs;
 }
 
 const Plan& FunctionCore::plan(const Flat& arguments, Body body) { return *state_->find_or_make(arguments, body); }

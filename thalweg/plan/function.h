@@ -36,6 +36,9 @@ struct FunctionStats {
   std::int64_t plans = 0;                  // kept now
 };
 
+struct SavedGraph;   // a trace without the code that was traced: plan/saved_graph.h
+struct CallNumbers;  // how calls are numbered for random ops
+
 namespace detail {
 
 // Tensors out of nested arguments and results, and back. sizes holds the length of each list.
@@ -46,7 +49,10 @@ struct Flat {
 
 class TW_API FunctionCore {
  public:
+  using SavedGraphs = std::vector<std::shared_ptr<const SavedGraph>>;
   explicit FunctionCore(FunctionOptions options);
+  // Of traces that a file held: a body is asked only for arguments that have none, and inside of another trace.
+  FunctionCore(FunctionOptions options, SavedGraphs graphs, std::shared_ptr<CallNumbers> numbers);
   ~FunctionCore();
   FunctionCore(const FunctionCore&) = delete;
 
@@ -54,6 +60,9 @@ class TW_API FunctionCore {
   Flat call(const Flat& arguments, Body body);
   const Plan& plan(const Flat& arguments, Body body);
   FunctionStats stats() const;
+  const FunctionOptions& options() const;
+  // The traces of a file, or those of the plans that are kept, used longest ago first.
+  SavedGraphs graphs() const;
 
  private:
   struct State;
@@ -76,6 +85,13 @@ void flatten(Flat& flat, const std::pair<A, B>& pair) {
 template <class... T>
 void flatten(Flat& flat, const std::tuple<T...>& tuple) {
   std::apply([&](const auto&... item) { (flatten(flat, item), ...); }, tuple);
+}
+
+template <class... A>
+Flat flattened(const A&... arguments) {
+  Flat flat;
+  (flatten(flat, arguments), ...);
+  return flat;
 }
 
 class Unflatten {
@@ -132,6 +148,28 @@ using traced_t = typename Traced<std::remove_cvref_t<A>>::type;
 
 }  // namespace detail
 
+template <class F>
+class Function;
+
+// Any function, whatever it is made of.
+class FunctionHandle {
+ public:
+  template <class F>
+  FunctionHandle(const Function<F>& function) : core_(function.core_) {}
+  const detail::FunctionCore& core() const { return *core_; }
+
+ private:
+  std::shared_ptr<const detail::FunctionCore> core_;
+};
+
+struct SaveOptions {
+  std::map<std::string, FunctionHandle> entries = {};  // other functions for the same file, by the names they get there
+};
+
+namespace detail {
+TW_API void save(const std::string& path, const FunctionHandle& step, const SaveOptions& options);
+}
+
 // A compiled callable. Copies share their plans. May be called from several threads: calls that assign variables wait
 // for each other, others run side by side.
 template <class F>
@@ -146,7 +184,7 @@ class Function {
     static_assert(((!std::is_same_v<A, Spec> && !std::is_same_v<A, std::vector<Spec>>)&&...),
                   "a spec has no values: it is for plan()");
     using Result = std::invoke_result_t<F&, detail::traced_t<A>...>;
-    const detail::Flat flat = core_->call(flattened(arguments...), body<A...>());
+    const detail::Flat flat = core_->call(detail::flattened(arguments...), body<A...>());
     if constexpr (!std::is_void_v<Result>) return detail::Unflatten(flat).template take<std::remove_cvref_t<Result>>();
   }
 
@@ -154,18 +192,18 @@ class Function {
   // stands for a tensor that need not exist.
   template <class... A>
   const Plan& plan(const A&... arguments) const {
-    return core_->plan(flattened(arguments...), body<A...>());
+    return core_->plan(detail::flattened(arguments...), body<A...>());
   }
 
   FunctionStats stats() const { return core_->stats(); }
 
+  // Writes all that it does, without its code, to one file: every trace that is kept, the variables with their values,
+  // and where the random numbers stand. tw::load_function reads it; the functions given as entries share the variables.
+  //   step.save("step.tws", {.entries = {{"predict", predict}}});
+  void save(const std::string& path, const SaveOptions& options = {}) const { detail::save(path, *this, options); }
+
  private:
-  template <class... A>
-  static detail::Flat flattened(const A&... arguments) {
-    detail::Flat flat;
-    (detail::flatten(flat, arguments), ...);
-    return flat;
-  }
+  friend class FunctionHandle;
 
   template <class... A>
   auto body() const {

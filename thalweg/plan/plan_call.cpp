@@ -26,9 +26,9 @@ class Turn {
 
 // Numbers that the host gives anew for each call, in memory that lives as long as it.
 struct HostValues {
-  HostValues(const Graph& graph, std::uint64_t call) {
+  HostValues(const PlanState& plan, const Graph& graph, std::uint64_t call) {
     for (const auto& host : graph.host_numbers) numbers.push_back(scalar(host.number(), graph.spec(host.value).dtype));
-    state[0] = static_cast<std::int64_t>(random::global_seed());
+    state[0] = static_cast<std::int64_t>(plan.seed.value_or(random::global_seed()));
     state[1] = static_cast<std::int64_t>(call);
   }
   Tensors numbers;
@@ -77,7 +77,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   static const memory::Owner owner = memory::owner("result");
   check_alive(plan);
   check_arguments(plan, arguments);
-  HostValues host(plan.compiled.graph, call);
+  HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
   const std::int64_t before = memory::in_use() - plan.compiled.state_bytes - lane.bytes();
   memory::set_mark();
@@ -110,17 +110,16 @@ bool is_watched(const PlanState& plan, const Tensors& arguments) {
 Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call) {
   check_alive(plan);
   check_arguments(plan, arguments);
-  std::call_once(plan.differentiable_once, [&] {
-    plan.differentiable = std::make_shared<DifferentiableGraph>(as_pure_graph(plan.traced));
-  });
+  std::call_once(plan.differentiable_once,
+                 [&] { plan.differentiable = std::make_shared<DifferentiableGraph>(as_pure_graph(plan.traced)); });
   const Graph& graph = plan.traced;
-  HostValues host(graph, call);
+  HostValues host(plan, graph, call);
   Tensors inputs = arguments;
   for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
   for (const auto& number : host.numbers) inputs.push_back(number);
   if (graph.random_state >= 0)
-    inputs.push_back(Tensor::from(std::vector<std::int64_t>(std::begin(host.state), std::end(host.state)),
-                                  {random::state_size}));
+    inputs.push_back(
+        Tensor::from(std::vector<std::int64_t>(std::begin(host.state), std::end(host.state)), {random::state_size}));
   Tensors results = plan.differentiable->call(inputs);
   std::size_t next = graph.results.size();
   for (const auto& variable : graph.variables)

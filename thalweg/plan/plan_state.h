@@ -3,7 +3,9 @@
 // Inside a plan: what was traced, what became of it, and what a call needs to run it.
 #include <atomic>
 #include <mutex>
+#include <optional>
 
+#include "thalweg/core/scopes.h"
 #include "thalweg/core/variable_storage.h"
 #include "thalweg/graph/trace.h"
 #include "thalweg/plan/compile.h"
@@ -18,7 +20,9 @@ struct PlanState {
   Graph traced;
   Compiled compiled;
   std::vector<Trace::Touched> touched;
-  SmallVector<int, 4> result_sizes;  // lengths of the lists among the results
+  Scopes scopes = {};                                     // while it was traced
+  SmallVector<int, 4> argument_sizes = {}, result_sizes;  // lengths of the lists among them
+  std::optional<std::uint64_t> seed = {};                 // of random ops; none: that of the process
   std::vector<std::shared_ptr<VariableGate>> gates;
   bool assigns = false;
   std::size_t visible_results = 0;  // those after them are gradients, for the comparison with the eager run

@@ -34,8 +34,11 @@ class CompiledProcedure final : public Procedure {
 std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort) {
   TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty(), "plan",
                     "a procedure of a graph with variables");
-  if (effort == all_passes) return std::make_shared<CompiledProcedure>(compile(std::move(graph), {}));
   return std::make_shared<CompiledProcedure>(compile_body(std::move(graph), effort));
+}
+
+std::shared_ptr<const Procedure> compile_procedure(Graph traced) {
+  return make_procedure(run_passes(std::move(traced)));
 }
 
 }  // namespace thalweg

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "thalweg/core/check.h"
+#include "thalweg/plan/saved_graph.h"
 
 namespace thalweg {
 namespace {
@@ -39,20 +40,45 @@ Decoded decode(const std::string& signature) {
   return result;
 }
 
-}  // namespace
-
-std::string signature_of(const Tensors& arguments, std::span<const int> sizes, const Scopes& scopes) {
+template <class Argument>
+std::string encode(std::span<const Argument> arguments, std::span<const int> sizes, const Scopes& scopes) {
   std::string text;
   append(text, scopes.training);
   append(text, static_cast<int>(sizes.size()));
   for (int size : sizes) append(text, size);
   append(text, static_cast<int>(arguments.size()));
   for (const auto& argument : arguments) {
-    append(text, argument.dtype());
-    append(text, argument.rank());
-    for (std::int64_t size : argument.shape()) append(text, size);
+    const Spec* spec;
+    if constexpr (std::is_same_v<Argument, Tensor>)
+      spec = &argument.spec();
+    else
+      spec = &argument;
+    append(text, spec->dtype);
+    append(text, spec->rank());
+    for (std::int64_t size : spec->shape) append(text, size);
   }
   return text;
+}
+
+}  // namespace
+
+std::string signature_of(const Tensors& arguments, std::span<const int> sizes, const Scopes& scopes) {
+  return encode(std::span<const Tensor>(arguments.data(), arguments.size()), sizes, scopes);
+}
+
+std::string signature_of(const SavedGraph& saved) {
+  std::vector<Spec> arguments;
+  for (ValueId argument : saved.graph.arguments) arguments.push_back(saved.graph.spec(argument));
+  return encode(std::span<const Spec>(arguments), {saved.argument_sizes.begin(), saved.argument_sizes.end()},
+                saved.scopes);
+}
+
+std::string describe_signature(const std::string& signature) {
+  const Decoded decoded = decode(signature);
+  std::string text;
+  for (const auto& spec : decoded.arguments)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", spec.dtype, spec.shape);
+  return "(" + text + (decoded.training ? ") in training" : ")");
 }
 
 std::string describe_difference(const std::string& before, const std::string& now) {

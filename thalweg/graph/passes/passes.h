@@ -1,15 +1,17 @@
 #pragma once
 
-// Passes: each takes a graph and gives back one that computes the same results with the same bits.
+// Passes: each takes a graph and gives back one that computes the same results with the same bits; those that recognise
+// a pattern may round otherwise.
 #include "thalweg/graph/graph.h"
 
 namespace thalweg {
 
-Graph prune(Graph graph);             // drops what no result or update needs
-Graph fold_constants(Graph graph);    // computes nodes over constants once, while compiling
-Graph simplify(Graph graph);          // drops nodes that change nothing
-Graph eliminate_common(Graph graph);  // computes equal nodes once
-Graph fold_transposes(Graph graph);   // turns transposes into flags of the products that read them
-Graph fuse(Graph graph);              // joins elementwise nodes into programs that walk their operands once
+Graph prune(Graph graph);                // drops what no result or update needs
+Graph fold_constants(Graph graph);       // computes nodes over constants once, while compiling
+Graph simplify(Graph graph);             // drops nodes that change nothing
+Graph eliminate_common(Graph graph);     // computes equal nodes once
+Graph fold_transposes(Graph graph);      // turns transposes into flags of the products that read them
+Graph recognise_attention(Graph graph);  // turns attention in single ops into the op that never holds all scores
+Graph fuse(Graph graph);                 // joins elementwise nodes into programs that walk their operands once
 
 }  // namespace thalweg

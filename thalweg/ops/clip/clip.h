@@ -21,7 +21,7 @@ TW_API Tensor clip_by_norm(const Tensor& x, double c, const ClipByNorm& options 
 TW_API Tensor global_norm(const std::vector<Gradient>& gradients);
 
 // All scaled by c / max(global norm, c), and the norm before. Undefined entries stay so; row-sparse ones stay sparse,
-// with repeated rows added up.
+// with repeated rows added up: every row stands once, and rows that became free have the number -1.
 TW_API std::pair<std::vector<Gradient>, Tensor> clip_by_global_norm(const std::vector<Gradient>& gradients, double c);
 
 }  // namespace thalweg

@@ -4,6 +4,7 @@
 
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/tracer.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/reshape/reshape.h"
 
@@ -11,7 +12,7 @@ namespace thalweg {
 
 void RowStack::add(const Tensor& row) {
   const std::int64_t width = row.size() / std::max<std::int64_t>(groups_, 1), bytes = size_of(row.dtype());
-  if (!recorders().empty()) {
+  if (!recorders().empty() || tracer() != nullptr) {
     rows_.push_back(reshape(row, {groups_, 1, width}));
     return;
   }

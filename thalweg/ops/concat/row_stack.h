@@ -7,8 +7,8 @@
 namespace thalweg {
 
 // `count` rows that come one at a time, all [groups, width] or reshapes of it, stacked along a new axis 1. While
-// nothing records, a row is copied to its place and may go: only the result is held. Else all rows are kept and joined
-// at the end by ops that a tape can differentiate.
+// nothing records or traces, a row is copied to its place and may go: only the result is held. Else all rows are kept
+// and joined at the end by an op.
 class RowStack {
  public:
   RowStack(std::int64_t groups, std::int64_t count) : groups_(groups), count_(count) {}

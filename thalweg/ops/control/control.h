@@ -1,30 +1,43 @@
 #pragma once
 
-// Control flow that depends on values. Eager forms: the functions run on this thread, and tapes see what they run; a
-// predicate receives no gradient.
+// Control flow that depends on values. Run at once, the functions run on this thread, and tapes see what they run. In a
+// traced function they are traced, and become branches and loops of the plan: only the branch that is taken runs. There
+// a body reads variables and tensors from outside and returns what it computes; it assigns no variables. A predicate
+// receives no gradient. Random ops inside draw numbers of their own in every turn, the same ones in both forms.
 #include <functional>
 #include <type_traits>
 #include <vector>
 
+#include "thalweg/core/function_ref.h"
 #include "thalweg/core/tensor.h"
 
 namespace thalweg {
 
 namespace detail {
-// The value of a boolean scalar; anything else is an error.
-TW_API bool predicate(const char* op, const Tensor& value);
+
+using Branch = FunctionRef<std::vector<Tensor>()>;
+TW_API std::vector<Tensor> cond(const Tensor& pred, Branch f, Branch g);
+
 }  // namespace detail
 
-// f() if pred, else g(); both return the same type, a Tensor or a std::vector<Tensor>. Only the chosen one runs.
+// f() if pred, a boolean scalar, else g(); both return a Tensor or both a std::vector<Tensor>, in a traced function of
+// equal dtypes and shapes.
 template <class F, class G>
 auto cond(const Tensor& pred, F&& f, G&& g) {
-  static_assert(std::is_same_v<std::decay_t<std::invoke_result_t<F&>>, std::decay_t<std::invoke_result_t<G&>>>,
+  using Result = std::decay_t<std::invoke_result_t<F&>>;
+  static_assert(std::is_same_v<Result, std::decay_t<std::invoke_result_t<G&>>>,
                 "both branches of cond must return the same type");
-  return detail::predicate("cond", pred) ? f() : g();
+  static_assert(std::is_same_v<Result, Tensor> || std::is_same_v<Result, std::vector<Tensor>>,
+                "a branch of cond returns a Tensor or a std::vector<Tensor>");
+  if constexpr (std::is_same_v<Result, Tensor>)
+    return detail::cond(
+        pred, [&] { return std::vector<Tensor>{f()}; }, [&] { return std::vector<Tensor>{g()}; })[0];
+  else
+    return detail::cond(pred, f, g);
 }
 
 struct WhileLoop {
-  std::int64_t maximum_iterations = -1;  // -1: no limit
+  std::int64_t maximum_iterations = -1;  // -1: no limit; gradients in a traced function need one
 };
 // vars = body(vars) while cond(vars) holds, a boolean scalar; the variables keep their number, dtypes and shapes.
 TW_API std::vector<Tensor> while_loop(const std::function<Tensor(const std::vector<Tensor>&)>& cond,

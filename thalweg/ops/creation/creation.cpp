@@ -56,6 +56,7 @@ Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   if (columns == -1) columns = rows;
   TW_CHECK_USER(rows >= 0 && columns >= 0, "eye", "sizes are 0 or more", "expected sizes of 0 or more, got {} and {}",
                 rows, columns);
+  const TraceScope at_once(nullptr);  // a traced fill has no elements to write to
   Tensor tensor = filled("eye", {rows, columns}, 0, dtype);
   cpu::strided_copy(ScalarBytes(1, dtype).data(), {0}, mutable_data(tensor), {columns + 1}, {std::min(rows, columns)},
                     size_of(dtype));

@@ -6,6 +6,7 @@
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cross_entropy/gradients.h"
+#include "thalweg/ops/cross_entropy/labels.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
@@ -56,27 +57,6 @@ Specs infer(const DenseBackward&, Inputs in) { return {in[1]}; }
 
 Specs infer(const SparseBackward&, Inputs in) { return {in[1]}; }
 
-cpu::IndexView indices(const Array& labels) {
-  return labels.dtype() == i32 ? cpu::IndexView(labels.as<const std::int32_t>())
-                               : cpu::IndexView(labels.as<const std::int64_t>());
-}
-
-Ints position_in(const Shape& shape, std::int64_t flat) {
-  Ints position(shape.rank(), 0);
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    position[axis] = flat % shape[axis];
-    flat /= shape[axis];
-  }
-  return position;
-}
-
-void check_labels(const Array& labels, std::int64_t classes) {
-  if (const auto bad = cpu::find_bad_index(indices(labels), labels.size(), classes))
-    TW_FAIL(out_of_range, "sparse_softmax_cross_entropy", "labels count the classes from 0",
-            "label {} at {} is out of range: expected 0 to {} for {} classes", bad->value,
-            position_in(labels.shape(), bad->position), classes - 1, classes);
-}
-
 // body(kernels, rows, n, TypeTag<T>)
 template <class Body>
 void with_kernels(const Array& logits, Body body) {
@@ -91,9 +71,9 @@ void run(const Dense&, Arrays in, Arrays out) {
   });
 }
 void run(const Sparse&, Arrays in, Arrays out) {
-  check_labels(in[0], in[1].shape().last());
+  check_labels("sparse_softmax_cross_entropy", in[0], in[1].shape().last());
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse(in[1].as<const T>(), indices(in[0]), rows, n, out[0].as<T>(), out[1].as<T>());
+    kernels.sparse(in[1].as<const T>(), label_view(in[0]), rows, n, out[0].as<T>(), out[1].as<T>());
   });
 }
 void run(const DenseBackward&, Arrays in, Arrays out) {
@@ -103,8 +83,9 @@ void run(const DenseBackward&, Arrays in, Arrays out) {
   });
 }
 void run(const SparseBackward&, Arrays in, Arrays out) {
+  check_labels("sparse_softmax_cross_entropy_backward", in[0], in[1].shape().last());
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse_gradient(in[1].as<const T>(), indices(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n,
+    kernels.sparse_gradient(in[1].as<const T>(), label_view(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n,
                             out[0].as<T>());
   });
 }

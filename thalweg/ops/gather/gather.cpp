@@ -1,6 +1,7 @@
 #include "thalweg/ops/gather/gather.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/tracer.h"
 #include "thalweg/ops/axes.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
@@ -150,6 +151,9 @@ Tensor boolean_mask(const Tensor& x, const Tensor& mask, std::int64_t axis) {
       last <= x.rank() && Shape(std::span(x.shape().begin() + first, x.shape().begin() + last)) == mask.shape(),
       "boolean_mask", "the mask's sizes are those of x from `axis` on",
       "expected a mask that fits x {} at axis {}, got {}", x.shape(), first, mask.shape());
+  TW_CHECK(unimplemented, !is_symbolic(mask), "boolean_mask",
+           "keep the shape and multiply by the mask, or use tw::where",
+           "how many are kept depends on values that are not known while a function is traced");
   std::vector<std::int64_t> places;
   const auto values = mask.data<bool>();
   for (std::size_t i = 0; i < values.size(); ++i)

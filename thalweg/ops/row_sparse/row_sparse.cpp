@@ -40,6 +40,11 @@ bool are_row_numbers(const Spec& numbers) { return numbers.dtype == i64 && numbe
 
 std::int64_t width_of(const Spec& table) { return table.shape.product(1, table.rank()); }
 
+// They come from distinct_rows, which has checked them; only in a graph from a file they may be others.
+void check_numbers(const char* op, const Array& numbers, const Spec& table) {
+  check_indices(op, numbers, table.shape[0], Negative::allowed);
+}
+
 struct TakeRows {};
 
 Specs infer(const TakeRows&, Inputs in) {
@@ -49,6 +54,7 @@ Specs infer(const TakeRows&, Inputs in) {
 }
 
 void run(const TakeRows&, Arrays in, Arrays out) {
+  check_numbers("take_rows", in[1], *in[0].spec);
   cpu::take_rows(in[0].data, in[1].as<const std::int64_t>(), in[1].size(),
                  width_of(*in[0].spec) * size_of(in[0].dtype()), out[0].data);
 }
@@ -76,6 +82,7 @@ void put(void* table, const Spec& spec, const Array& numbers, const void* values
 }
 
 void run(const PutRows&, Arrays in, Arrays out) {
+  check_numbers("put_rows", in[1], *in[0].spec);
   if (out[0].data != in[0].data && out[0].size() > 0)
     std::memcpy(out[0].data, in[0].data, static_cast<std::size_t>(in[0].spec->bytes()));
   put(out[0].data, *out[0].spec, in[1], in[2].data);

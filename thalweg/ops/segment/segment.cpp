@@ -6,6 +6,7 @@
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/scalar.h"
+#include "thalweg/core/tracer.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
@@ -112,6 +113,8 @@ std::int64_t count_segments(const char* op, const Tensor& x, const Tensor& ids) 
   require_index_dtype(op, "ids", ids.dtype());
   TW_CHECK_USER(ids.rank() == 1 && x.rank() >= 1 && x.shape()[0] == ids.size(), op, "give one id for every row of x",
                 "expected ids [{}] for x {}, got {}", x.rank() ? x.shape()[0] : 1, x.shape(), ids.shape());
+  TW_CHECK(unimplemented, !is_symbolic(ids), op, "give the number of segments: unsorted_segment_sum(x, ids, count)",
+           "the number of segments depends on values that are not known while a function is traced");
   std::int64_t last = 0;
   with_index_type(ids.dtype(), [&]<class Index>(TypeTag<Index>) {
     const auto values = ids.data<Index>();

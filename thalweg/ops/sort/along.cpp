@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "thalweg/backend/cpu/kernels/index_view.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
@@ -25,6 +26,13 @@ void check_indices(const char* op, const Spec& x, const Spec& indices, bool same
                     op, "indices {} {} do not fit x {}", indices.dtype, indices.shape, x.shape);
 }
 
+// Places are computed by other ops; in a graph from a file they may be anything.
+void check_places(const char* op, const Array& indices, std::int64_t n) {
+  const auto* values = indices.as<const std::int32_t>();
+  if (const auto bad = cpu::find_bad_index(cpu::IndexView(values), indices.size(), n))
+    TW_FAIL(out_of_range, op, "places come from argsort or top_k", "expected places below {}, got {}", n, bad->value);
+}
+
 // row(i) for every row, as many in a task as have about 32 Ki elements.
 template <class Row>
 void for_each_row(std::int64_t rows, std::int64_t row_size, const Row& row) {
@@ -44,6 +52,7 @@ Specs infer(const TakeAlong&, Inputs in) {
 void run(const TakeAlong&, Arrays in, Arrays out) {
   const std::int64_t n = in[0].shape().last(), m = in[1].shape().last(),
                      rows = in[1].shape().product(0, in[1].shape().rank() - 1);
+  check_places("take_along", in[1], n);
   const auto* indices = in[1].as<const std::int32_t>();
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     for_each_row(rows, m, [&](std::int64_t row) {
@@ -68,6 +77,7 @@ Specs infer(const PutAlong& op, Inputs in) {
 
 void run(const PutAlong& op, Arrays in, Arrays out) {
   const std::int64_t m = in[1].shape().last(), rows = in[1].shape().product(0, in[1].shape().rank() - 1);
+  check_places("put_along", in[1], op.n);
   const auto* indices = in[1].as<const std::int32_t>();
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     const auto* x = in[0].as<const T>();

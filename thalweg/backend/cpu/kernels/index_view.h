@@ -11,6 +11,10 @@ class IndexView {
   IndexView(const std::int32_t* data) : narrow_(data) {}
   IndexView(const std::int64_t* data) : wide_(data) {}
   std::int64_t operator[](std::int64_t i) const { return wide_ != nullptr ? wide_[i] : narrow_[i]; }
+  // From the index at `offset` on.
+  IndexView operator+(std::int64_t offset) const {
+    return wide_ != nullptr ? IndexView(wide_ + offset) : IndexView(narrow_ + offset);
+  }
 
  private:
   const std::int32_t* narrow_ = nullptr;

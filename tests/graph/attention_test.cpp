@@ -1,0 +1,197 @@
+// Attention written by hand is run by the attention op, forward and backward.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "thalweg/ops/registry.h"
+#include "thalweg/plan/plan_state.h"
+#include "thalweg/thalweg.h"
+
+namespace tw = thalweg;
+
+namespace {
+
+constexpr std::int64_t batch = 2, heads = 3, time = 13, size = 8;
+
+using Attend = tw::Tensor (*)(const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen);
+
+struct Way {
+  const char* name;
+  Attend attend;  // q, k, v [batch, heads, time, size], seen boolean [batch, time]
+};
+void PrintTo(const Way& way, std::ostream* stream) { *stream << way.name; }
+
+tw::Tensor merge(const tw::Tensor& x) { return tw::reshape(x, {batch * heads, time, size}); }
+
+// [batch, 1, 1, time]
+tw::Tensor for_all_queries(const tw::Tensor& seen) { return tw::reshape(seen, {batch, 1, 1, time}); }
+
+const Way ways[] = {
+    {"plain",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto scores = tw::matmul(q, tw::transpose(k, {0, 1, 3, 2})) / std::sqrt(double{size});
+       return tw::matmul(tw::softmax(scores), v);
+     }},
+    {"causal_by_band_part",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto below = tw::band_part(tw::ones({time, time}, q.dtype()), -1, 0);
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3 + (1 - below) * -1e9;
+       return tw::matmul(tw::softmax(scores), v);
+     }},
+    {"causal_by_positions",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto later = tw::expand_dims(tw::arange(time), 0) > tw::expand_dims(tw::arange(time), 1);
+       const auto scores = tw::matmul(q * 0.25, k, {.transpose_b = true});
+       return tw::matmul(tw::softmax(tw::where(later, -INFINITY, scores)), v);
+     }},
+    {"padding_by_where",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3;
+       return tw::matmul(tw::softmax(tw::where(for_all_queries(seen), scores, -1e9)), v);
+     }},
+    {"padding_by_addition_after_einsum",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto by_time = [](const tw::Tensor& x) { return tw::transpose(x, {0, 2, 1, 3}); };
+       const auto hidden = 1 - tw::cast(for_all_queries(seen), q.dtype());
+       const auto scores = tw::einsum("bqhd,bkhd->bhqk", {by_time(q), by_time(k)}) * 0.3 + hidden * -1e9;
+       return by_time(tw::einsum("bhqk,bkhd->bqhd", {tw::softmax(scores), by_time(v)}));
+     }},
+    {"causal_and_padding",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto below = tw::cast(tw::band_part(tw::ones({time, time}), -1, 0), tw::boolean);
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) / 3;
+       return tw::matmul(tw::softmax(tw::where(below & for_all_queries(seen), scores, -1e9)), v);
+     }},
+    {"heads_in_the_batch",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto hidden = tw::repeat(tw::reshape(!seen, {batch, 1, time}), heads, 0);  // [batch * heads, 1, time]
+       const auto scores = tw::matmul(merge(q), merge(k), {.transpose_b = true}) * 0.3;
+       const auto weights = tw::softmax(tw::where(hidden, -1e9, scores));
+       return tw::reshape(tw::matmul(weights, merge(v)), {batch, heads, time, size});
+     }},
+};
+
+std::vector<tw::Tensor> evaluate(Attend attend, bool gradients, const std::vector<tw::Tensor>& in) {
+  tw::GradientTape tape;
+  for (int i = 0; i < 3; ++i) tape.watch(in[static_cast<std::size_t>(i)]);
+  const auto o = attend(in[0], in[1], in[2], in[3]);
+  if (!gradients) return {o};
+  const auto wanted = tape.gradient(tw::reduce_sum(tw::sin(o)), {in[0], in[1], in[2]});
+  return {o, wanted[0], wanted[1], wanted[2]};
+}
+
+// The first key of every sequence is seen, so that every query sees one.
+std::vector<tw::Tensor> make_inputs(tw::DType dtype) {
+  tw::random::set_seed(3);
+  const tw::Shape shape{batch, heads, time, size};
+  const auto draw = [&] { return tw::cast(tw::random::normal(shape), dtype); };
+  const auto position = tw::expand_dims(tw::arange(time), 0);
+  const auto lengths = tw::reshape(tw::cast(tw::tensor({9.f, 13.f}), position.dtype()), {batch, 1});
+  return {draw(), draw(), draw(), position < lengths};
+}
+
+int count(const tw::Graph& graph, const tw::OpInfo& info) {
+  return static_cast<int>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) { return node.info == &info; }));
+}
+
+bool holds_scores(const tw::Graph& graph) {
+  const auto is_scores = [&](tw::ValueId value) {
+    const auto& shape = graph.spec(value).shape;
+    return std::count(shape.begin(), shape.end(), time) > 1;
+  };
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const tw::Node& node) {
+    return std::any_of(node.outputs.begin(), node.outputs.end(), is_scores);
+  });
+}
+
+double difference(const tw::Tensor& a, const tw::Tensor& b) {
+  const auto x = tw::cast(a, tw::f64), y = tw::cast(b, tw::f64);
+  return (tw::reduce_max(tw::abs(x - y)) / tw::reduce_max(tw::abs(y))).item<double>();
+}
+
+auto compiled(Attend attend, bool gradients) {
+  return tw::function([=](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+    return evaluate(attend, gradients, {q, k, v, seen});
+  });
+}
+
+class Ways : public testing::TestWithParam<std::tuple<Way, bool>> {};
+
+TEST_P(Ways, become_the_op_and_give_the_same_values) {
+  const auto& [way, gradients] = GetParam();
+  for (const auto dtype : {tw::f32, tw::f64}) {
+    const auto in = make_inputs(dtype);
+    const auto f = compiled(way.attend, gradients);
+    const auto& graph = f.plan(in[0], in[1], in[2], in[3]).state().compiled.graph;
+    EXPECT_EQ(count(graph, tw::attention_info()), 1) << tw::print(graph);
+    EXPECT_EQ(count(graph, tw::attention_backward_info()), gradients ? 1 : 0);
+    EXPECT_FALSE(holds_scores(graph)) << tw::print(graph);
+    const auto eager = evaluate(way.attend, gradients, in);
+    const auto found = f(in[0], in[1], in[2], in[3]);
+    for (std::size_t i = 0; i < eager.size(); ++i)
+      EXPECT_LT(difference(found[i], eager[i]), dtype == tw::f32 ? 2e-6 : 1e-12) << "result " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Attention, Ways, testing::Combine(testing::ValuesIn(ways), testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param) ? "_with_gradients" : "");
+                         });
+
+// How often the attention op is found in what f traces to.
+template <class F>
+int attentions(F f) {
+  const auto in = make_inputs(tw::f32);
+  const auto g = tw::function(f);
+  return count(g.plan(in[0], in[1], in[2]).state().compiled.graph, tw::attention_info());
+}
+
+TEST(Attention, weights_that_are_read_elsewhere_stay) {
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              const auto weights = tw::softmax(tw::matmul(q, k, {.transpose_b = true}));
+              return std::vector<tw::Tensor>{tw::matmul(weights, v), weights};
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              const auto scores = tw::matmul(q, k, {.transpose_b = true});
+              return tw::matmul(tw::softmax(scores), v) * tw::reduce_max(scores);
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              return tw::matmul(tw::dropout(tw::softmax(tw::matmul(q, k, {.transpose_b = true})), 0.5), v);
+            }),
+            0);
+}
+
+TEST(Attention, other_arithmetic_on_scores_stays) {
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              return tw::matmul(tw::softmax(tw::tanh(tw::matmul(q, k, {.transpose_b = true}))), v);
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              const auto distance = tw::cast(tw::arange(time), tw::f32) * 0.1;
+              return tw::matmul(tw::softmax(tw::matmul(q, k, {.transpose_b = true}) - distance), v);
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              const auto strictly_below = tw::band_part(tw::ones({time, time}), -1, 0) - tw::eye(time);
+              const auto scores = tw::matmul(q, k, {.transpose_b = true}) + (1 - strictly_below) * -1e9;
+              return tw::matmul(tw::softmax(scores), v);  // the first query sees nothing
+            }),
+            0);
+}
+
+TEST(Attention, is_found_in_every_layer) {
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              auto x = q;
+              for (int layer = 0; layer < 3; ++layer)
+                x = tw::matmul(tw::softmax(tw::matmul(x, k, {.transpose_b = true})), v) + x;
+              return x;
+            }),
+            3);
+}
+
+}  // namespace

@@ -1,0 +1,308 @@
+// Each pass on a small graph, as text before and after. The graph is that of the example in the pass's own file.
+#include "thalweg/graph/passes/passes.h"
+
+#include <gtest/gtest.h>
+
+#include "thalweg/graph/trace.h"
+#include "thalweg/ops/row_ops.h"
+#include "thalweg/plan/batch_split.h"
+#include "thalweg/plan/rematerialise.h"
+#include "thalweg/plan/schedule.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using List = std::vector<Tensor>;
+
+Graph traced(const std::vector<Spec>& arguments, const std::function<List(const List&)>& f) {
+  Trace trace("f");
+  List symbols, results;
+  for (const auto& spec : arguments) symbols.push_back(trace.add_argument(spec));
+  {
+    const TraceScope inside(&trace);
+    results = f(symbols);
+  }
+  return trace.finish(results);
+}
+
+void expect_pass(Graph (*pass)(Graph), const Graph& graph, const std::string& before, const std::string& after) {
+  verify(graph, "trace");
+  EXPECT_EQ("\n" + print(graph), before);
+  const Graph changed = pass(graph);
+  verify(changed, "the pass");
+  EXPECT_EQ("\n" + print(changed), after);
+}
+
+const Spec vector{f32, {4}}, matrix{f32, {2, 3}};
+
+TEST(Passes, prune_drops_what_no_result_needs) {
+  const Variable unused(ones({2}), {.name = "unused"});
+  const Graph graph = traced({vector}, [&](const List& x) {
+    exp(x[0]), unused.value();
+    return List{sin(x[0])};
+  });
+  expect_pass(prune, graph, R"(
+function "f" (%0 f32 [4])
+variable unused %2 f32 [2]
+%1 f32 [4] = exp %0
+%3 f32 [4] = sin %0
+return %3
+)",
+              R"(
+function "f" (%0 f32 [4])
+%3 f32 [4] = sin %0
+return %3
+)");
+}
+
+TEST(Passes, fold_constants_computes_them_once) {
+  Graph graph = traced({vector}, [](const List& x) { return List{x[0] * 2}; });
+  const auto& exp = row_op(Row::exp);  // while tracing, ops over known values run at once
+  const ValueId power =
+      graph.add_node(exp, exp.copy(&row_info(Row::exp)), {graph.constants[0].value}, {Spec{f32, {}}}).outputs[0];
+  graph.nodes[0].inputs[1] = power;
+  std::swap(graph.nodes[0], graph.nodes[1]);
+  expect_pass(fold_constants, graph, R"(
+function "f" (%0 f32 [4])
+constant %1 [] f32 2
+%3 f32 [] = exp %1
+%2 f32 [4] = multiply %0 %3
+return %2
+)",
+              R"(
+function "f" (%0 f32 [4])
+constant %1 [] f32 2
+constant %3 [] f32 7.38906
+%2 f32 [4] = multiply %0 %3
+return %2
+)");
+}
+
+TEST(Passes, simplify_drops_what_changes_nothing) {
+  const Graph graph = traced({matrix}, [](const List& x) {
+    const Tensor same = reshape(reshape(x[0], {6}), {2, 3}), back = transpose(transpose(x[0], {1, 0}), {1, 0});
+    return List{exp(same * 1), stop_gradient(back) + 0};
+  });
+  expect_pass(simplify, graph, R"(
+function "f" (%0 f32 [2, 3])
+constant %5 [] f32 1
+constant %9 [] f32 0
+%1 f32 [6] = reshape %0 {shape = [6]}
+%2 f32 [2, 3] = reshape %1 {shape = [2, 3]}
+%3 f32 [3, 2] = transpose %0 {perm = [1, 0]}
+%4 f32 [2, 3] = transpose %3 {perm = [1, 0]}
+%6 f32 [2, 3] = multiply %2 %5
+%7 f32 [2, 3] = exp %6
+%8 f32 [2, 3] = stop_gradient %4
+%10 f32 [2, 3] = add %8 %9
+return %7, %10
+)",
+              R"(
+function "f" (%0 f32 [2, 3])
+constant %9 [] f32 0
+%7 f32 [2, 3] = exp %0
+%10 f32 [2, 3] = add %0 %9
+return %7, %10
+)");
+}
+
+TEST(Passes, eliminate_common_computes_equal_nodes_once) {
+  const Graph graph = traced({vector}, [](const List& x) {
+    const Tensor first = exp(x[0]), second = exp(x[0]);
+    return List{first + second, random::normal({2}, {.seed = 1}), random::normal({2}, {.seed = 1}),
+                random::normal({2}, {.seed = 2})};
+  });
+  expect_pass(eliminate_common, graph, R"(
+function "f" (%0 f32 [4])
+random %4 i64 [4]
+%1 f32 [4] = exp %0
+%2 f32 [4] = exp %0
+%3 f32 [4] = add %1 %2
+%5 f32 [2] = random_tensor %4 {distribution = 0, shape = [2], dtype = 0, a = 0, b = 1, seed = 1, ordinal = -1}
+%6 f32 [2] = random_tensor %4 {distribution = 0, shape = [2], dtype = 0, a = 0, b = 1, seed = 1, ordinal = -1}
+%7 f32 [2] = random_tensor %4 {distribution = 0, shape = [2], dtype = 0, a = 0, b = 1, seed = 2, ordinal = -1}
+return %3, %5, %6, %7
+)",
+              R"(
+function "f" (%0 f32 [4])
+random %4 i64 [4]
+%1 f32 [4] = exp %0
+%3 f32 [4] = add %1 %1
+%5 f32 [2] = random_tensor %4 {distribution = 0, shape = [2], dtype = 0, a = 0, b = 1, seed = 1, ordinal = -1}
+%7 f32 [2] = random_tensor %4 {distribution = 0, shape = [2], dtype = 0, a = 0, b = 1, seed = 2, ordinal = -1}
+return %3, %5, %5, %7
+)");
+}
+
+TEST(Passes, fold_transposes_makes_them_flags_of_products) {
+  const Graph graph = traced({matrix, matrix}, [](const List& x) {
+    return List{matmul(x[0], transpose(x[1], {1, 0})), matmul(transpose(x[0], {1, 0}), x[1], {.transpose_b = false})};
+  });
+  expect_pass(fold_transposes, graph, R"(
+function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
+%2 f32 [3, 2] = transpose %1 {perm = [1, 0]}
+%3 f32 [2, 2] = matmul %0 %2 {transpose_a = 0, transpose_b = 0}
+%4 f32 [3, 2] = transpose %0 {perm = [1, 0]}
+%5 f32 [3, 3] = matmul %4 %1 {transpose_a = 0, transpose_b = 0}
+return %3, %5
+)",
+              R"(
+function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
+%3 f32 [2, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 1}
+%5 f32 [3, 3] = matmul %0 %1 {transpose_a = 1, transpose_b = 0}
+return %3, %5
+)");
+}
+
+TEST(Passes, fuse_joins_elementwise_nodes) {
+  const Graph graph = traced({matrix, {f32, {3}}}, [](const List& x) {
+    const Tensor y = relu(x[0] + x[1]);
+    return List{y * 2 - 1, reduce_sum(y)};
+  });
+  expect_pass(fuse, graph, R"(
+function "f" (%0 f32 [2, 3], %1 f32 [3])
+constant %4 [] f32 2
+constant %6 [] f32 1
+%2 f32 [2, 3] = add %0 %1
+%3 f32 [2, 3] = relu %2
+%5 f32 [2, 3] = multiply %3 %4
+%7 f32 [2, 3] = subtract %5 %6
+%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0}
+return %7, %8
+)",
+              R"(
+function "f" (%0 f32 [2, 3], %1 f32 [3])
+%3 f32 [2, 3], %7 f32 [2, 3] = fused %0 %1 {inputs = 2, constants = [1, 2], rows = "add relu multiply subtract", operands = [0, 1, -1, 4, -1, -1, 5, 3, -1, 6, 2, -1], outputs = [5, 7], dtypes = [0, 0]}
+%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0}
+return %7, %8
+)");
+}
+
+TEST(Passes, fuse_leaves_cycles_apart) {
+  const Graph graph = traced({vector}, [](const List& x) {
+    const Tensor y = exp(x[0]);
+    return List{y * reduce_sum(y)};
+  });
+  expect_pass(fuse, graph, R"(
+function "f" (%0 f32 [4])
+%1 f32 [4] = exp %0
+%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0}
+%3 f32 [4] = multiply %1 %2
+return %3
+)",
+              R"(
+function "f" (%0 f32 [4])
+%1 f32 [4] = fused %0 {inputs = 1, constants = [], rows = "exp", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
+%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0}
+%3 f32 [4] = fused %1 %2 {inputs = 2, constants = [], rows = "multiply", operands = [0, 1, -1], outputs = [2], dtypes = [0]}
+return %3
+)");
+}
+
+TEST(Passes, schedule_updates_a_variable_when_its_gradient_is_there) {
+  Variable a(zeros({2000}), {.name = "a"}), b(zeros({2000}), {.name = "b"});
+  const Graph graph = traced({{f32, {2000}}}, [&](const List& x) {
+    const Tensor of_a = sin(x[0]), of_b = cos(x[0]);
+    a.assign_sub(of_a), b.assign_sub(of_b);
+    return List{};
+  });
+  expect_pass(schedule, graph, R"(
+function "f" (%0 f32 [2000])
+variable a %3 f32 [2000] -> %4
+variable b %5 f32 [2000] -> %6
+%1 f32 [2000] = sin %0
+%2 f32 [2000] = cos %0
+%4 f32 [2000] = subtract %3 %1
+%6 f32 [2000] = subtract %5 %2
+return 
+)",
+              R"(
+function "f" (%0 f32 [2000])
+variable a %3 f32 [2000] -> %4
+variable b %5 f32 [2000] -> %6
+%1 f32 [2000] = sin %0
+%4 f32 [2000] = subtract %3 %1
+%2 f32 [2000] = cos %0
+%6 f32 [2000] = subtract %5 %2
+return 
+)");
+}
+
+TEST(Passes, recompute_nodes_runs_nodes_again) {
+  const Graph graph = traced({vector}, [](const List& x) {
+    const Tensor y = gelu(x[0]);
+    return List{sin(sin(y)) * y};
+  });
+  verify(graph, "trace");
+  Recomputation choice{2, {true, false, false, false}};
+  EXPECT_EQ("\n" + print(graph), R"(
+function "f" (%0 f32 [4])
+%1 f32 [4] = gelu_erf %0
+%2 f32 [4] = sin %1
+%3 f32 [4] = sin %2
+%4 f32 [4] = multiply %3 %1
+return %4
+)");
+  const Graph again = recompute_nodes(graph, choice);
+  verify(again, "recompute_nodes");
+  EXPECT_EQ("\n" + print(again), R"(
+function "f" (%0 f32 [4])
+%1 f32 [4] = gelu_erf %0
+%2 f32 [4] = sin %1
+%3 f32 [4] = sin %2
+%5 f32 [4] = gelu_erf %0
+%4 f32 [4] = multiply %3 %5
+return %4
+)");
+}
+
+TEST(Passes, split_batch_makes_a_loop_over_parts) {
+  const Variable w(ones({3, 2}), {.name = "w"});
+  const Graph graph = traced({{f32, {10, 3}}}, [&](const List& x) {
+    const Tensor y = matmul(x[0], w);
+    return List{y, reduce_sum(y) * 2};
+  });
+  EXPECT_EQ("\n" + print(graph), R"(
+function "f" (%0 f32 [10, 3])
+variable w %1 f32 [3, 2]
+constant %4 [] f32 2
+%2 f32 [10, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 0}
+%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0}
+%5 f32 [] = multiply %3 %4
+return %2, %5
+)");
+  const BatchSplit split = split_batch(graph, {0}, 3, 0);
+  ASSERT_EQ(split.obstacle, "");
+  verify(split.graph, "split_batch");
+  EXPECT_EQ("\n" + print(split.graph), R"(
+function "f" (%0 f32 [10, 3])
+variable w %1 f32 [3, 2]
+constant %4 [] f32 2
+%3 f32 [], %2 f32 [10, 2] = micro_batches %0 %1 {parts = 3, examples = 4}
+%5 f32 [] = multiply %3 %4
+return %2, %5
+)");
+}
+
+TEST(Passes, split_batch_names_its_obstacle) {
+  const Graph graph = traced({{f32, {4, 3}}}, [](const List& x) { return List{cumsum(x[0], {.axis = 0})}; });
+  EXPECT_EQ(split_batch(graph, {0}, 2, 0).obstacle, R"(cumsum of [4, 3] mixes examples)");
+  EXPECT_EQ(split_batch(graph, {}, 2, 0).obstacle, "no argument carries examples along its leading axis");
+}
+
+TEST(Passes, verify_refuses_wrong_graphs) {
+  const Graph graph = traced({vector}, [](const List& x) { return List{sin(exp(x[0]))}; });
+  Graph swapped = graph;
+  std::swap(swapped.nodes[0], swapped.nodes[1]);
+  EXPECT_THROW(verify(swapped, "a swap"), Error);
+  Graph other_spec = graph;
+  other_spec.values.back() = {f64, {4}};
+  EXPECT_THROW(verify(other_spec, "a cast"), Error);
+  Graph twice = graph;
+  twice.nodes.push_back(twice.nodes[0]);
+  EXPECT_THROW(verify(twice, "a copy"), Error);
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -1,0 +1,114 @@
+#include "thalweg/graph/control/body.h"
+
+#include <cstring>
+
+#include "thalweg/autodiff/tape.h"
+#include "thalweg/core/check.h"
+#include "thalweg/core/dispatch.h"
+#include "thalweg/core/ordinal.h"
+#include "thalweg/graph/rewrite.h"
+#include "thalweg/graph/trace.h"
+#include "thalweg/ops/fill/fill.h"
+#include "thalweg/ops/random/key.h"
+#include "thalweg/ops/row_ops.h"
+
+namespace thalweg {
+namespace {
+
+static_assert(random::state_size * static_cast<std::int64_t>(sizeof(std::int64_t)) <= state_bytes);
+
+std::atomic<std::int64_t> bodies_made{0};
+
+// Stands in for the tapes while a body is traced, and notes a rule that its graph will not know of.
+class CustomGradientsNoted final : public Recorder {
+ public:
+  CustomGradientsNoted() { recorders().push_back(this); }
+  void check(const OpInfo&, std::span<const Tensor>) override {}
+  void record(const OpCall& call) override { found |= std::string_view(call.info.name) == "custom_gradient"; }
+  void read(const Variable&, const Tensor&) override {}
+  bool found = false;
+
+ private:
+  PauseRecording pause_;  // first in, last out: the noting recorder goes with the pause
+};
+
+}  // namespace
+
+Body::Body(Graph graph, std::size_t sums, bool has_custom_gradient)
+    : graph_(std::move(graph)), sums_(sums), has_custom_gradient_(has_custom_gradient), number_(++bodies_made) {}
+
+const Procedure& Body::procedure() const {
+  std::call_once(made_, [&] {
+    Graph graph = graph_;
+    const std::vector<ValueId> parts(graph.results.begin() + static_cast<std::ptrdiff_t>(results()),
+                                     graph.results.end());
+    graph.results.resize(results());
+    const OpInfo& add = row_op(Row::add);
+    for (ValueId part : parts) {  // total = total + part
+      const Spec spec = graph.spec(part);
+      const ValueId total = graph.add_value(spec);
+      graph.carries.push_back(
+          {total, graph.add_node(add, add.copy(&row_info(Row::add)), {total, part}, {spec}, 0).outputs[0]});
+    }
+    procedure_ = compile_procedure(std::move(graph));
+  });
+  return *procedure_;
+}
+
+double Body::flops() const {
+  double total = 1;
+  SmallVector<const Spec*, 4> specs;
+  for (const auto& node : graph_.nodes)
+    if (node.info->flops) total += node.info->flops(node.op.get(), input_specs(graph_, node, specs));
+  return total;
+}
+
+TracedBody trace_body(const char* op, std::span<const Spec> arguments, detail::ListFunction f, std::size_t sums) {
+  Trace trace(op, tracer());
+  TensorList symbols, results;
+  for (const auto& spec : arguments) symbols.push_back(trace.add_argument(spec));
+  bool has_custom_gradient = false;
+  {
+    const CustomGradientsNoted no_tapes;
+    const TraceScope inside(&trace);
+    results = f(symbols);
+    has_custom_gradient = no_tapes.found;
+  }
+  Graph graph = trace.finish(results);
+  return {std::make_shared<const Body>(std::move(graph), sums, has_custom_gradient), trace.captured(),
+          trace.captured_random_state()};
+}
+
+TensorList differentiate(const char* op, const Body& body, const TensorList& arguments, const TensorList& seeds,
+                         const std::vector<bool>& wanted) {
+  TW_CHECK(unimplemented, !body.has_custom_gradient(), op,
+           "take it out of the body, or write the gradient as ops: x + stop_gradient(y - x) passes gradients through",
+           "its body uses custom_gradient, whose rule a traced body does not keep");
+  GradientTape tape;
+  TensorList sources, targets, weights;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (wanted[i]) tape.watch(arguments[i]), sources.push_back(arguments[i]);
+  const Tensors outputs = replay(body.graph(), arguments);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (seeds[i].defined()) targets.push_back(outputs[i]), weights.push_back(seeds[i]);
+  const auto found = tape.gradient(targets, sources, {.output_gradients = weights});
+  TensorList result(arguments.size());
+  for (std::size_t i = 0, next = 0; i < arguments.size(); ++i)
+    if (wanted[i]) result[i] = found[next++].dense();
+  return result;
+}
+
+void append(TensorList& list, const TensorList& more) { list.insert(list.end(), more.begin(), more.end()); }
+
+Tensor or_zeros(const Tensor& tensor, const Spec& spec) {
+  return tensor.defined() ? tensor : fill(spec.shape, 0, spec.dtype);
+}
+
+void set_turn(std::byte* state, const void* whole, std::int64_t turn) {
+  std::int64_t words[random::state_size];
+  std::memcpy(words, whole, sizeof(words));
+  words[1] = static_cast<std::int64_t>(random::in_turn(static_cast<std::uint64_t>(words[1]), turn));
+  std::memcpy(state, words, sizeof(words));
+}
+
+}  // namespace thalweg

@@ -1,0 +1,280 @@
+// Attention written in single ops, forward and backward, becomes the attention op, which never holds all scores:
+//   %3 = matmul %q %k {transpose_b = 1};  %4 = multiply %3 0.125;  %5 = where %seen %4 -1e9;  %6 = softmax %5
+//   %7 = matmul %6 %v     becomes     %7, %8 = attention %q %k %v %seen {scale = 0.125}
+// and its gradient (two products around softmax_backward, two after it) becomes attention_backward. Nothing changes if
+// the scores or weights are read by anything else, for example dropout.
+//
+// Results differ by rounding. A query that sees no key gives zeros and no gradients, as attention always does, where
+// the single ops give the mean of all values (or NaN, with -infinity); masks that are known while compiling and have
+// such a query are left alone. Scores must lie well above the number by which keys are hidden, at most -10000.
+#include <cmath>
+#include <optional>
+
+#include "thalweg/graph/passes/passes.h"
+#include "thalweg/graph/passes/score_terms.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/row_ops.h"
+
+namespace thalweg {
+namespace {
+
+constexpr double hiding = -1e4;  // scores lower by this much weigh exactly 0
+
+// One operand of a product, as a matrix or, if it is stored so, its transpose.
+struct Matrix {
+  ValueId value = -1;
+  bool transposed = false;
+};
+
+// The product of which this is the node, seen from one operand: what the other one is.
+struct Product {
+  bool is_left;     // the operand stands on the left
+  bool transposed;  // and is transposed
+  Matrix other;
+
+  Product(const Node& node, int input) : is_left(input == 0) {
+    const bool flags[] = {integer_field(node, "transpose_a") != 0, integer_field(node, "transpose_b") != 0};
+    transposed = flags[input];
+    other = {node.inputs[static_cast<std::size_t>(1 - input)], flags[1 - input]};
+  }
+};
+
+struct Match {
+  Matrix q, k, v;
+  Term scores;
+  int forward = -1;   // the node that makes o
+  int backward = -1;  // the first node of the gradient
+  ValueId d_o = -1;   // -1: no gradient
+  Matrix dq, dk, dv;  // what to replace; -1: not wanted
+};
+
+class Recogniser {
+ public:
+  explicit Recogniser(const Graph& graph) : view_(graph), terms_(view_), edits_(graph) {}
+
+  Graph run() {
+    const Graph& graph = view_.graph();
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      if (is_op(graph.nodes[i], softmax_info()))
+        if (const auto match = match_attention(graph.nodes[i])) rewrite(*match);
+    return std::move(edits_).apply();
+  }
+
+ private:
+  const Shape& shape(ValueId value) const { return view_.graph().spec(value).shape; }
+  bool is_same(ValueId a, ValueId b) const { return view_.behind_reshapes(a) == view_.behind_reshapes(b); }
+
+  std::optional<Match> match_attention(const Node& softmax) {
+    Match match;
+    if (!match_scores(softmax, match)) return std::nullopt;
+    int softmax_backward = -1, values_gradient = -1;
+    for (const Reader& reader : view_.readers(softmax.outputs[0])) {
+      const Node& node = view_.node(reader.node);
+      int* place = nullptr;
+      if (is_op(node, softmax_backward_info()) && reader.input == 0)
+        place = &softmax_backward;
+      else if (is_op(node, matmul_info()))
+        place = reader.input == 0 && integer_field(node, "transpose_a") == 0 ? &match.forward : &values_gradient;
+      if (!place || *place >= 0) return std::nullopt;
+      *place = reader.node;
+    }
+    if (match.forward < 0) return std::nullopt;
+    match.v = Product(view_.node(match.forward), 0).other;
+    if (values_gradient >= 0 && !match_values_gradient(softmax, values_gradient, match)) return std::nullopt;
+    if (softmax_backward >= 0 && !match_scores_gradient(softmax_backward, match)) return std::nullopt;
+    if (match.d_o >= 0 && match.backward <= match.forward) return std::nullopt;
+    return has_one_batch(match, softmax) ? std::optional(match) : std::nullopt;
+  }
+
+  // The scores follow from one product, and only the softmax reads them.
+  bool match_scores(const Node& softmax, Match& match) {
+    match.scores = terms_.of(softmax.inputs[0]);
+    if (!match.scores.is(Term::Kind::scores)) return false;
+    for (ValueId value : match.scores.path)
+      if (!view_.has_one_reader(value)) return false;
+    for (double fill : match.scores.fills)
+      if (!(fill <= hiding)) return false;
+    const Node& product = *view_.maker(match.scores.path[0]);
+    match.q = {product.inputs[0], integer_field(product, "transpose_a") != 0};
+    match.k = {product.inputs[1], integer_field(product, "transpose_b") == 0};
+    return true;
+  }
+
+  // p^T do, or do^T p where v is stored transposed.
+  bool match_values_gradient(const Node& softmax, int index, Match& match) {
+    const Node& node = view_.node(index);
+    const int weights = view_.behind_reshapes(node.inputs[0]) == softmax.outputs[0] ? 0 : 1;
+    const Product product(node, weights);
+    const bool fits = product.is_left ? product.transposed && !product.other.transposed
+                                      : !product.transposed && product.other.transposed;
+    if (!fits) return false;
+    match.dv = {node.outputs[0], !product.is_left};
+    return note_gradient(product.other.value, index, match);
+  }
+
+  bool note_gradient(ValueId d_o, int index, Match& match) {
+    if (match.d_o >= 0 && !is_same(match.d_o, d_o)) return false;
+    if (match.backward < 0 || index < match.backward) match.d_o = d_o, match.backward = index;
+    return true;
+  }
+
+  bool match_scores_gradient(int index, Match& match) {
+    const Node& softmax_backward = view_.node(index);
+    ValueId d_weights = softmax_backward.inputs[1];
+    if (view_.readers(view_.behind_reshapes(d_weights)).size() != 1) return false;
+    d_weights = view_.behind_reshapes(d_weights);
+    const int at = view_.maker_index(d_weights);
+    if (at < 0 || !is_op(view_.node(at), matmul_info())) return false;
+    const Product product(view_.node(at), 0);  // do v^T
+    if (product.transposed || !is_same(product.other.value, match.v.value) ||
+        product.other.transposed == match.v.transposed)
+      return false;
+    if (!note_gradient(view_.node(at).inputs[0], at, match)) return false;
+    const ValueId d_scores = gradient_of_product(softmax_backward.outputs[0], match.scores);
+    return d_scores >= 0 && match_operand_gradients(d_scores, match);
+  }
+
+  // Follows the gradient of the softmax to that of the product: scaled as the scores were, 0 where keys are hidden.
+  ValueId gradient_of_product(ValueId from, const Term& scores) {
+    ValueId value = from;
+    while (true) {
+      const auto readers = view_.readers(value);
+      if (readers.empty()) return -1;
+      const Node& next = view_.node(readers[0].node);
+      if (is_op(next, matmul_info())) break;
+      if (readers.size() != 1 || next.outputs.size() != 1) return -1;
+      value = next.outputs[0];
+    }
+    ScoreTerms terms(view_, from);
+    const Term& found = terms.of(value);
+    if (!found.is(Term::Kind::scores) || std::abs(found.scale - scores.scale) > 1e-6 * std::abs(scores.scale))
+      return -1;
+    for (double fill : found.fills)
+      if (fill != 0) return -1;
+    for (const Literal& literal : found.literals)
+      if (std::none_of(scores.literals.begin(), scores.literals.end(),
+                       [&](const Literal& seen) { return seen.is_same(literal); }))
+        return -1;
+    return value;
+  }
+
+  // ds k and ds^T q, or their transposes k^T ds^T and q^T ds.
+  bool match_operand_gradients(ValueId d_scores, Match& match) {
+    for (const Reader& reader : view_.readers(d_scores)) {
+      const Node& node = view_.node(reader.node);
+      if (!is_op(node, matmul_info())) return false;
+      const Product product(node, reader.input);
+      const bool of_queries = product.is_left != product.transposed;
+      const Matrix& expected = of_queries ? match.k : match.q;
+      Matrix& found = of_queries ? match.dq : match.dk;
+      const bool turned = product.other.transposed != expected.transposed;  // enters as the transpose
+      if (found.value >= 0 || !is_same(product.other.value, expected.value) || turned == product.is_left) return false;
+      found = {node.outputs[0], !product.is_left};
+    }
+    return true;
+  }
+
+  // Every matrix of scores has queries, keys and values of its own.
+  bool has_one_batch(const Match& match, const Node& softmax) const {
+    const Spec& scores = view_.graph().spec(softmax.inputs[0]);
+    if (scores.rank() < 2 || scores.size() == 0 || !match_masks(match, scores.shape)) return false;
+    const std::int64_t entries = scores.shape.product(0, scores.rank() - 2);
+    for (ValueId value : {match.q.value, match.k.value, match.v.value}) {
+      const Spec& spec = view_.graph().spec(value);
+      if (spec.shape.product(0, spec.rank() - 2) != entries || spec.size() == 0 || spec.dtype != scores.dtype)
+        return false;
+    }
+    return scores.dtype == f32 || scores.dtype == f64;
+  }
+
+  bool match_masks(const Match& match, const Shape& scores) const {
+    const bool any = !match.scores.literals.empty();
+    if (any && match.scores.masked.size() != scores.size()) return false;
+    for (const Literal& literal : match.scores.literals)
+      if (literal.known.defined() &&
+          (literal.known.shape().last() != scores.last() || leaves_rows_empty(literal.known)))
+        return false;
+    return !any || match.scores.masked.rank() <= 4;
+  }
+
+  // The first axes of [batch, heads, queries, keys].
+  static Shape leading_axes(const Term& scores, const Shape& softmax) {
+    const Shape& from = scores.literals.empty() ? softmax : scores.masked;
+    if (from.rank() == 4) return from.prefix(2);
+    return {from.product(0, from.rank() - 2), 1};
+  }
+
+  // [batch, heads, rows, columns]
+  ValueId as_four_axes(int before, const Matrix& operand, const Shape& leading) {
+    const Shape& own = edits_.spec(operand.value).shape;
+    const Shape stored{own[own.rank() - 2], own.last()};
+    const ValueId result = edits_.reshape(before, operand.value, concatenate(leading, stored));
+    return operand.transposed ? edits_.swap_last_two(before, result) : result;
+  }
+
+  void replace(int before, const Matrix& old, ValueId by) {
+    if (old.value < 0) return;
+    if (old.transposed) by = edits_.swap_last_two(before, by);
+    const Shape wanted = shape(old.value);
+    edits_.replace(old.value, edits_.reshape(before, by, wanted));
+  }
+
+  ValueId row(int before, Row which, ValueIds inputs) {
+    return edits_.insert(before, row_op(which), make_attributes(row_op(which)), std::move(inputs))[0];
+  }
+
+  // The mask that all literals make together; -1: none is left but that of causal attention.
+  ValueId make_mask(int before, const Term& scores, bool& causal) {
+    ValueId mask = -1;
+    for (const Literal& literal : scores.literals) {
+      if (literal.known.defined() && is_causal(literal.known)) {
+        causal = true;
+        continue;
+      }
+      Shape sizes = literal.shape;
+      if (scores.masked.rank() == 3 && sizes.rank() == 3) sizes = {sizes[0], 1, sizes[1], sizes[2]};
+      ValueId seen = literal.known.defined() ? edits_.add_constant(literal.known) : literal.value;
+      seen = edits_.reshape(before, seen, sizes);
+      if (literal.inverted && !literal.known.defined()) seen = row(before, Row::logical_not, {seen});
+      mask = mask < 0 ? seen : row(before, Row::logical_and, {mask, seen});
+    }
+    return mask;
+  }
+
+  void rewrite(const Match& match) {
+    const int at = match.forward;
+    const Node& product = view_.node(at);
+    const Shape leading = leading_axes(match.scores, shape(product.inputs[0]));
+    bool causal = false;
+    const ValueId mask = make_mask(at, match.scores, causal);
+    const auto operands = [&](ValueIds list) {
+      if (mask >= 0) list.push_back(mask);
+      return list;
+    };
+    const auto attributes = [&](const OpInfo& info) {
+      return make_attributes(info, {{"causal", std::int64_t{causal}}, {"scale", match.scores.scale}});
+    };
+    const ValueId q = as_four_axes(at, match.q, leading), k = as_four_axes(at, match.k, leading),
+                  v = as_four_axes(at, match.v, leading);
+    const ValueIds made = edits_.insert(at, attention_info(), attributes(attention_info()), operands({q, k, v}));
+    replace(at, {product.outputs[0]}, made[0]);
+    if (match.d_o < 0) return;
+    const int then = match.backward;
+    const ValueId d_o = as_four_axes(then, {match.d_o}, leading);
+    const ValueIds gradients = edits_.insert(then, attention_backward_info(), attributes(attention_backward_info()),
+                                             operands({q, k, v, made[0], made[1], d_o}));
+    replace(then, match.dq, gradients[0]);
+    replace(then, match.dk, gradients[1]);
+    replace(then, match.dv, gradients[2]);
+  }
+
+  GraphView view_;
+  ScoreTerms terms_;
+  Edits edits_;
+};
+
+}  // namespace
+
+Graph recognise_attention(Graph graph) { return prune(Recogniser(graph).run()); }
+
+}  // namespace thalweg

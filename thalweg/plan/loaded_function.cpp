@@ -1,0 +1,163 @@
+#include "thalweg/plan/loaded_function.h"
+
+#include <algorithm>
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/ordinal.h"
+#include "thalweg/core/scopes.h"
+#include "thalweg/core/tracer.h"
+#include "thalweg/graph/rewrite.h"
+#include "thalweg/plan/differentiable.h"
+#include "thalweg/plan/file/step_file.h"
+#include "thalweg/plan/signature.h"
+
+namespace thalweg {
+namespace {
+
+class TrainingScope {
+ public:
+  explicit TrainingScope(bool training) : outer_(std::exchange(scopes().training, training)) {}
+  ~TrainingScope() { scopes().training = outer_; }
+  TrainingScope(const TrainingScope&) = delete;
+
+ private:
+  bool outer_;
+};
+
+// The trace for such arguments, made under this thread's switches or else under others.
+const SavedGraph* find_graph(const StepEntry& entry, const detail::Flat& arguments) {
+  for (const bool training : {scopes().training, !scopes().training}) {
+    const std::string wanted =
+        signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, {.training = training});
+    for (const auto& saved : entry.graphs)
+      if (signature_of(*saved) == wanted) return saved.get();
+  }
+  return nullptr;
+}
+
+const SavedGraph& graph_for(const StepEntry& entry, const detail::Flat& arguments) {
+  if (const auto* found = find_graph(entry, arguments)) return *found;
+  std::string list;
+  for (const auto& saved : entry.graphs) list += "\n  " + describe_signature(signature_of(*saved));
+  const std::string wanted =
+      signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
+  TW_FAIL(not_found, "load_function", "call the function with such arguments before it is saved",
+          "\"{}\" was not saved for the arguments {}; it was for{}", entry.options.name, describe_signature(wanted),
+          list);
+}
+
+// In another function the random ops get the numbers that they would have got there. Forward and backward op of one
+// dropout have the same number, before and after.
+void renumber(Graph& graph) {
+  constexpr std::int64_t own_seed = -1;  // of ops that were given a seed
+  std::map<std::int64_t, std::int64_t> fresh;
+  for (auto& node : graph.nodes) {
+    if (std::find(node.inputs.begin(), node.inputs.end(), graph.random_state) == node.inputs.end()) continue;
+    const std::int64_t number = integer_field(node, "ordinal");
+    if (number == own_seed) continue;
+    if (!fresh.contains(number)) fresh[number] = static_cast<std::int64_t>(random::next_ordinal());
+    node.op = with_field(node, "ordinal", fresh[number]);
+  }
+}
+
+}  // namespace
+
+struct LoadedFunction::File {
+  StepFile step;
+  std::vector<std::unique_ptr<detail::FunctionCore>> cores;  // of the entries
+};
+
+const Tensor& LoadedResults::operator[](std::size_t i) const {
+  TW_CHECK(out_of_range, i < size(), "load_function", "size() tells how many there are",
+           "expected a result below {}, got {}", size(), i);
+  return tensors_[i];
+}
+
+LoadedResults::operator const Tensor&() const {
+  TW_CHECK(failed_precondition, size() == 1, "load_function", "pick one: results[0]",
+           "expected a call with one result, got {}", size());
+  return tensors_[0];
+}
+
+FunctionStats LoadedFunction::stats() const { return file_->cores[entry_]->stats(); }
+const std::string& LoadedFunction::name() const { return file_->step.entries[entry_].options.name; }
+const std::map<std::string, Variable>& LoadedFunction::variables() const { return file_->step.variables; }
+void LoadedFunction::save(const std::string& path) const { write_step(path, file_->step); }
+
+std::vector<std::string> LoadedFunction::signatures() const {
+  std::vector<std::string> list;
+  for (const auto& saved : file_->step.entries[entry_].graphs) list.push_back(describe_signature(signature_of(*saved)));
+  return list;
+}
+
+std::vector<std::string> LoadedFunction::entries() const {
+  std::vector<std::string> names;
+  for (const auto& entry : file_->step.entries) names.push_back(entry.options.name);
+  return names;
+}
+
+LoadedFunction LoadedFunction::entry(const std::string& name) const {
+  const auto names = entries();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return {file_, static_cast<std::size_t>(found - names.begin())};
+  std::string list;
+  for (const auto& known : names) list += (list.empty() ? "\"" : ", \"") + known + '"';
+  TW_FAIL(not_found, "load_function", "name it in step.save(path, {.entries = {{name, function}}})",
+          "the file has no function \"{}\": it has {}", name, list);
+}
+
+// Inside another function's trace the graph becomes part of that one.
+detail::Flat LoadedFunction::inlined(const detail::Flat& arguments) const {
+  const SavedGraph& saved = graph_for(file_->step.entries[entry_], arguments);
+  Graph graph = saved.graph;
+  renumber(graph);
+  Tensors inputs = arguments.tensors;
+  for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
+  if (graph.random_state >= 0) inputs.push_back(tracer()->random_state());
+  Tensors results = replay(as_pure_graph(graph), {inputs.data(), inputs.size()});
+  std::size_t update = graph.results.size();
+  for (auto& variable : graph.variables)
+    if (variable.update >= 0) variable.variable.assign(results[update++]);
+  results.resize(graph.results.size());
+  return {std::move(results), saved.result_sizes};
+}
+
+LoadedResults LoadedFunction::call(const detail::Flat& arguments) const {
+  const TrainingScope as_saved(graph_for(file_->step.entries[entry_], arguments).scopes.training);
+  const auto body = [this](const detail::Flat& symbols) { return inlined(symbols); };
+  return LoadedResults(file_->cores[entry_]->call(arguments, body).tensors);
+}
+
+const Plan& LoadedFunction::plan_of(const detail::Flat& arguments) const {
+  const TrainingScope as_saved(graph_for(file_->step.entries[entry_], arguments).scopes.training);
+  const auto body = [this](const detail::Flat& symbols) { return inlined(symbols); };
+  return file_->cores[entry_]->plan(arguments, body);
+}
+
+LoadedFunction load_function(const std::string& path) {
+  auto file = std::make_shared<LoadedFunction::File>();
+  file->step = read_step(path);
+  for (const auto& entry : file->step.entries)
+    file->cores.push_back(std::make_unique<detail::FunctionCore>(entry.options, entry.graphs, file->step.numbers));
+  return {std::move(file), 0};
+}
+
+void detail::save(const std::string& path, const FunctionHandle& step, const SaveOptions& options) {
+  StepFile file;
+  const auto add = [&](const std::string& name, const FunctionCore& core) {
+    StepEntry entry{core.options(), core.graphs()};
+    entry.options.name = name;
+    TW_CHECK(failed_precondition, !entry.graphs.empty(), "save",
+             "call it once, or ask for its plan, with arguments like those it is to be called with later",
+             "function \"{}\" has not been traced: there is nothing to save", name);
+    for (const auto& other : file.entries)
+      TW_CHECK_USER(other.options.name != name, "save", "give each entry a name of its own",
+                    "two functions have the name \"{}\"", name);
+    file.entries.push_back(std::move(entry));
+  };
+  add(step.core().options().name, step.core());
+  for (const auto& [name, function] : options.entries) add(name, function.core());
+  write_step(path, file);
+}
+
+}  // namespace thalweg
