@@ -175,6 +175,18 @@ void dense_cross_entropy_backward(const Subject& s) {
   dense_cross_entropy(s);
   check_loss(s, softmax_cross_entropy_info());
 }
+void linear_cross_entropy(const Subject& s) {
+  s.require(s[1].dtype == f32 || s[1].dtype == f64, "rows of f32 or f64");
+  for (int i = 2; i < s.size(); ++i) s.require(s[i].dtype == s[1].dtype, "inputs of one dtype");
+}
+void linear_cross_entropy_backward(const Subject& s) {
+  linear_cross_entropy(s);
+  const Specs loss = linear_cross_entropy_info().infer(s.op(), s.first(3));
+  s.require_spec(3, loss[1]);
+  s.require_spec(4, loss[0]);
+  if (s.size() > 5)
+    s.require(s[5].shape == Shape{s[2].shape[s.number("transpose_w") != 0 ? 0 : 1]}, "a bias for every class");
+}
 void sparse_cross_entropy_backward(const Subject& s) {
   cross_entropy(s);
   check_loss(s, sparse_softmax_cross_entropy_info());
@@ -302,6 +314,8 @@ const std::map<std::string_view, Rule>& rules() {
       {"log_softmax", {1, 1, wide_rows}}, {"log_softmax_backward", {2, 2, wide_alike}},
       {"softmax_cross_entropy", {2, 2, dense_cross_entropy}},
       {"softmax_cross_entropy_backward", {4, 4, dense_cross_entropy_backward}},
+      {"linear_cross_entropy", {3, 4, linear_cross_entropy}},
+      {"linear_cross_entropy_backward", {5, 6, linear_cross_entropy_backward}},
       {"sparse_softmax_cross_entropy", {2, 2, cross_entropy}},
       {"sparse_softmax_cross_entropy_backward", {4, 4, sparse_cross_entropy_backward}},
       {"dropout", {1, 2, dropout}}, {"random_tensor", {0, 1, random_tensor}},
