@@ -1,6 +1,7 @@
 #include "thalweg/plan/file/node_rules.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "thalweg/core/check.h"
@@ -26,7 +27,6 @@ class Subject final : public FieldVisitor {
   Inputs first(int n) const { return Inputs({specs_.data(), static_cast<std::size_t>(std::min(n, size()))}); }
   std::int64_t number(const char* field) const { return list(field).at(0); }
   const std::vector<std::int64_t>& list(const char* field) const { return integers_.at(field); }
-  const void* op() const { return node_.op.get(); }
 
   void require(bool condition, const char* what) const {
     if (!condition) throw_damaged(fmt::format("{}: expected {}", node_.info->name, what));
@@ -175,18 +175,6 @@ void check_loss(const Subject& s, const OpInfo& forward) {
 void dense_cross_entropy_backward(const Subject& s) {
   dense_cross_entropy(s);
   check_loss(s, softmax_cross_entropy_info());
-}
-void linear_cross_entropy(const Subject& s) {
-  s.require(s[1].dtype == f32 || s[1].dtype == f64, "rows of f32 or f64");
-  for (int i = 2; i < s.size(); ++i) s.require(s[i].dtype == s[1].dtype, "inputs of one dtype");
-}
-void linear_cross_entropy_backward(const Subject& s) {
-  linear_cross_entropy(s);
-  const Specs loss = linear_cross_entropy_info().infer(s.op(), s.first(3));
-  s.require_spec(3, loss[1]);
-  s.require_spec(4, loss[0]);
-  if (s.size() > 5)
-    s.require(s[5].shape == Shape{s[2].shape[s.number("transpose_w") != 0 ? 0 : 1]}, "a bias for every class");
 }
 void sparse_cross_entropy_backward(const Subject& s) {
   cross_entropy(s);
@@ -338,8 +326,6 @@ const std::map<std::string_view, Rule>& rules() {
       {"linear_cross_entropy_backward", {5, 6, linear_cross_entropy_backward}},
       {"sparse_softmax_cross_entropy", {2, 2, cross_entropy}},
       {"sparse_softmax_cross_entropy_backward", {4, 4, sparse_cross_entropy_backward}},
-      {"linear_cross_entropy", {3, 4, linear_cross_entropy}},
-      {"linear_cross_entropy_backward", {5, 6, linear_cross_entropy_backward}},
       {"dropout", {1, 2, dropout}}, {"random_tensor", {0, 1, random_tensor}},
       {"layer_norm", {3, 3, layer_norm}}, {"layer_norm_backward", {5, 5, layer_norm_backward}},
       {"rms_norm", {2, 2, rms_norm}}, {"rms_norm_backward", {4, 4, rms_norm_backward}},
