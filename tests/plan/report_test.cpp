@@ -261,3 +261,15 @@ TEST(Report, dumps_the_graph_after_each_pass) {
     expect_contains(error.what(), "trace, prune, fold");
   }
 }
+
+// The gradient of a mean starts with one number as often as the mean has elements.
+TEST(Report, a_tensor_of_one_number_is_no_constant) {
+  const tw::Tensor ones = tw::full({1000, 8}, 1.5f), ramp = tw::reshape(tw::arange(8000.f), {1000, 8});
+  const auto constants = [](const tw::Tensor& captured) {
+    const auto f = tw::function([=](const tw::Tensor& x) { return tw::exp(x) * captured; });
+    EXPECT_EQ(f(tw::zeros({1000, 8})).to_vector<float>(), captured.to_vector<float>());
+    return json::parse(f.plan(tw::Spec{tw::f32, {1000, 8}}).json())["parts"]["constants"].get<std::int64_t>();
+  };
+  EXPECT_LE(constants(ones), 64);
+  EXPECT_EQ(constants(ramp), 32000);
+}
