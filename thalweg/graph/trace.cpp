@@ -1,32 +1,10 @@
 #include "thalweg/graph/trace.h"
 
-#include <cmath>
-#include <cstring>
-#include <optional>
-
 #include "thalweg/core/check.h"
 #include "thalweg/ops/elementwise.h"
-#include "thalweg/ops/fill/fill_op.h"
 #include "thalweg/ops/random/key.h"
-#include "thalweg/ops/registry.h"
 
 namespace thalweg {
-namespace {
-
-// The number that fills the tensor. A plan would hold a constant for good; it makes a fill where it is read. What the
-// gradient of a mean starts with is one.
-std::optional<double> one_number(const Tensor& tensor) {
-  if (!is_float(tensor.dtype()) || tensor.bytes() <= memory::alignment) return std::nullopt;
-  const auto size = static_cast<std::size_t>(size_of(tensor.dtype())), bytes = static_cast<std::size_t>(tensor.bytes());
-  const auto* data = static_cast<const std::byte*>(tensor.impl().data);
-  if (std::memcmp(data, data + size, bytes - size) != 0) return std::nullopt;
-  Tensor first = allocate_tensor({tensor.dtype(), {}}, memory::by_user);
-  std::memcpy(mutable_data(first), data, size);
-  const double number = first.item<double>();
-  return std::isnan(number) ? std::nullopt : std::optional(number);
-}
-
-}  // namespace
 
 Trace::Trace(const std::string& name) : token_(Buffer::symbolic(std::make_shared<std::string>(name))) {
   graph_.name = name;
@@ -55,11 +33,6 @@ ValueId Trace::value_of(const char* op, const Tensor& tensor) {
            "function \"{}\" uses a symbolic tensor of shape {} that left the trace of function \"{}\"", graph_.name,
            tensor.shape(), tensor.impl().buffer->function_name());
   held_.push_back(tensor);
-  if (const auto number = one_number(tensor)) {
-    const Spec& spec = tensor.spec();
-    const Node& node = graph_.add_node(fill_info(), make_fill(spec.shape, *number, spec.dtype), {}, {spec});
-    return values_[tensor.id()] = node.outputs[0];
-  }
   return values_[tensor.id()] = graph_.add_constant(tensor);
 }
 
