@@ -126,7 +126,7 @@ const std::vector<Kind>& kinds() {
                                          {"shuffle", shuffle, false},
                                          {"norm", norm, false},
                                          {"softmax", softmax, false},
-                                         {"products", products, false},
+                                         {"products", products, true},
                                          {"recompute", recompute, false},
                                          {"dropout", dropout, false},
                                          {"embedding", embedding, false},

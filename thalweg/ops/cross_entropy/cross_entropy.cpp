@@ -83,7 +83,7 @@ void run(const DenseBackward&, Arrays in, Arrays out) {
   });
 }
 void run(const SparseBackward&, Arrays in, Arrays out) {
-  check_labels(in[0], in[1].shape().last());
+  check_labels("sparse_softmax_cross_entropy_backward", in[0], in[1].shape().last());
   with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
     kernels.sparse_gradient(in[1].as<const T>(), label_view(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n,
                             out[0].as<T>());
