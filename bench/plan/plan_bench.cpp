@@ -109,7 +109,12 @@ void one_model(const std::string& name, const models::StepOptions& options) {
 int main(int argc, char** argv) {
   std::vector<std::string> names;
   bool small = false;
-  for (int i = 1; i < argc; ++i) std::string(argv[i]) == "--small" ? void(small = true) : names.emplace_back(argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--small")
+      small = true;
+    else
+      names.emplace_back(argv[i]);
+  }
   if (names.empty()) names = {"mlp", "cnn", "unet", "lstm", "recsys", "gpt", "resnet50"};
   for (const auto& name : names) {
     models::StepOptions options;

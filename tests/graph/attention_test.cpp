@@ -124,7 +124,9 @@ TEST_P(Ways, become_the_op_and_give_the_same_values) {
   for (const auto dtype : {tw::f32, tw::f64}) {
     const auto in = make_inputs(dtype);
     const auto f = compiled(way.attend, gradients);
-    const auto& graph = f.plan(in[0], in[1], in[2], in[3]).state().compiled.graph;
+    const auto& state = f.plan(in[0], in[1], in[2], in[3]).state();
+    tw::run_passes(state.traced, [](const char* pass, const tw::Graph& after) { tw::verify(after, pass); });
+    const auto& graph = state.compiled.graph;
     EXPECT_EQ(count(graph, tw::attention_info()), 1) << tw::print(graph);
     EXPECT_EQ(count(graph, tw::attention_backward_info()), gradients ? 1 : 0);
     EXPECT_FALSE(holds_scores(graph)) << tw::print(graph);
@@ -147,6 +149,16 @@ int attentions(F f) {
   const auto in = make_inputs(tw::f32);
   const auto g = tw::function(f);
   return count(g.plan(in[0], in[1], in[2]).state().compiled.graph, tw::attention_info());
+}
+
+TEST(Attention, queries_that_see_no_key_get_the_mean_of_the_values) {
+  auto in = make_inputs(tw::f64);
+  in[3] = in[3] & tw::reshape(tw::tensor({1.f, 0.f}) > 0, {batch, 1});  // nothing of the second example
+  for (const Way& way : ways) {
+    if (way.name != std::string("padding_by_where") && way.name != std::string("causal_and_padding")) continue;
+    const auto eager = evaluate(way.attend, true, in), found = compiled(way.attend, true)(in[0], in[1], in[2], in[3]);
+    for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << way.name << i;
+  }
 }
 
 TEST(Attention, weights_that_are_read_elsewhere_stay) {

@@ -30,8 +30,8 @@ class States {
         stage_(graph.values.size(), 0) {
     for (int argument : batch) at(graph.arguments[static_cast<std::size_t>(argument)]) = BatchState::of_rows(0, 1);
     for (const auto& constant : graph.constants)
-      if (stretch && has_extent(constant.tensor.shape()))
-        at(constant.value) = BatchState::of_rows(0, constant.tensor.shape()[0] / examples);
+      if (stretch && has_extent(graph.spec(constant.value).shape))
+        at(constant.value) = BatchState::of_rows(0, graph.spec(constant.value).shape[0] / examples);
   }
 
   // The obstacle, or nothing.

@@ -23,6 +23,7 @@ constexpr Pass passes[] = {
     {"common", eliminate_common},
     {"transposes", fold_transposes},
     {"attention", recognise_attention},
+    {"head", recognise_head},
     {"fuse", fuse},
     {"schedule", schedule},
 };

@@ -81,7 +81,7 @@ LoadedResults::operator const Tensor&() const {
 
 FunctionStats LoadedFunction::stats() const { return file_->cores[entry_]->stats(); }
 const std::string& LoadedFunction::name() const { return file_->step.entries[entry_].options.name; }
-const std::map<std::string, Variable>& LoadedFunction::variables() const { return file_->step.variables; }
+std::map<std::string, Variable> LoadedFunction::variables() const { return file_->step.variables; }
 void LoadedFunction::save(const std::string& path) const { write_step(path, file_->step); }
 
 std::vector<std::string> LoadedFunction::signatures() const {

@@ -47,7 +47,7 @@ class TW_API LoadedFunction {
   std::vector<std::string> signatures() const;  // "(f32 [64, 10], f32 [64])"
   std::vector<std::string> entries() const;     // the names of all functions of the file, the step's first
   LoadedFunction entry(const std::string& name) const;
-  const std::map<std::string, Variable>& variables() const;  // of all functions of the file, by name
+  std::map<std::string, Variable> variables() const;  // of all functions of the file, by name
   // The whole file again, with the values as they are now.
   void save(const std::string& path) const;
 

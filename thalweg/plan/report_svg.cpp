@@ -194,6 +194,7 @@ class Picture {
     bool odd = false;
     double free_from = left;  // names do not stand on each other
     for (const auto& one : named_stretches()) {
+      const std::string name = escaped(one.name.empty() ? "no layer" : shortened(one.name));
       const double from = x(static_cast<double>(one.first));
       std::int64_t most = 0;
       for (std::size_t i = one.first; i < one.first + one.count; ++i)
@@ -201,13 +202,13 @@ class Picture {
       add("<rect class=\"band\" opacity=\"{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"><title>{}: nodes "
           "{} to "
           "{}, at most {} in the arena</title></rect>",
-          odd ? 0.10 : 0.02, from, top, width_of(one), bottom + 8 - top,
-          escaped(one.name.empty() ? "no layer" : one.name), one.first, one.first + one.count - 1, format_bytes(most));
+          odd ? 0.10 : 0.02, from, top, width_of(one), bottom + 8 - top, name, one.first, one.first + one.count - 1,
+          format_bytes(most));
       odd = !odd;
       const double middle = from + width_of(one) / 2;
-      if (one.name.empty() || middle < free_from) continue;
+      if (middle < free_from) continue;
       add("<text transform=\"translate({:.1f} {}) rotate(-45)\" text-anchor=\"end\">{}</text>", middle + 4, bottom + 20,
-          escaped(shortened(one.name)));
+          name);
       free_from = middle + name_width + 5;
     }
     add("<path class=\"edge\" d=\"M{} {}H{}\"/>", left, bottom, right);

@@ -49,6 +49,12 @@ bool GraphView::has_one_reader(ValueId value) const {
   return !kept_[static_cast<std::size_t>(value)] && readers_[static_cast<std::size_t>(value)].size() == 1;
 }
 
+Product::Product(const Node& node, int input) : is_left(input == 0) {
+  const bool flags[] = {integer_field(node, "transpose_a") != 0, integer_field(node, "transpose_b") != 0};
+  transposed = flags[input];
+  other = {node.inputs[static_cast<std::size_t>(1 - input)], flags[1 - input]};
+}
+
 ValueIds Edits::insert(int before, const OpInfo& info, std::shared_ptr<const void> op, ValueIds inputs) {
   Node node{&info, std::move(op), std::move(inputs), {}, graph_.nodes[static_cast<std::size_t>(before)].layer};
   SmallVector<const Spec*, 4> specs;
@@ -69,6 +75,13 @@ ValueId Edits::swap_last_two(int before, ValueId value) {
   for (int i = 0; i < spec(value).rank(); ++i) perm.push_back(i);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
   return insert(before, transpose_info(), make_attributes(transpose_info(), {{"perm", perm}}), {value})[0];
+}
+
+void Edits::replace(int before, const Matrix& old, ValueId by) {
+  if (old.value < 0) return;
+  if (old.transposed) by = swap_last_two(before, by);
+  const Shape wanted = spec(old.value).shape;
+  replace(old.value, reshape(before, by, wanted));
 }
 
 Graph Edits::apply() && {

@@ -35,6 +35,21 @@ class GraphView {
   std::vector<bool> kept_;
 };
 
+// One operand of a product, as a matrix or, if it is stored so, its transpose.
+struct Matrix {
+  ValueId value = -1;
+  bool transposed = false;
+};
+
+// A matmul node, seen from one of its operands.
+struct Product {
+  bool is_left;     // the operand stands on the left
+  bool transposed;  // and is transposed
+  Matrix other;
+
+  Product(const Node& node, int input);
+};
+
 // New nodes and replacements, put into the graph together.
 class Edits {
  public:
@@ -44,6 +59,8 @@ class Edits {
   ValueIds insert(int before, const OpInfo& info, std::shared_ptr<const void> op, ValueIds inputs);
   ValueId reshape(int before, ValueId value, const Shape& shape);  // the value itself if it has the shape
   ValueId swap_last_two(int before, ValueId value);
+  // Replaces the matrix by the value, turned and reshaped as need be; nothing if there is none.
+  void replace(int before, const Matrix& old, ValueId by);
   ValueId add_constant(const Tensor& tensor) { return graph_.add_constant(tensor); }
   void replace(ValueId value, ValueId by) { replaced_.emplace_back(value, by); }
   const Spec& spec(ValueId value) const { return graph_.spec(value); }

@@ -4,9 +4,11 @@
 // and its gradient (two products around softmax_backward, two after it) becomes attention_backward. Nothing changes if
 // the scores or weights are read by anything else, for example dropout.
 //
-// Results differ by rounding. A query that sees no key gives zeros and no gradients, as attention always does, where
-// the single ops give the mean of all values (or NaN, with -infinity); masks that are known while compiling and have
+// Results differ by rounding. A query that sees no key gives the mean of all values where hidden scores are set to one
+// number, as the single ops do. Where they are lowered by it, or set to -infinity, it gives zeros and no gradients: the
+// single ops give weights by what rounding leaves of the scores, or NaN. Masks that are known while compiling and have
 // such a query are left alone. Scores must lie well above the number by which keys are hidden, at most -10000.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -19,25 +21,6 @@ namespace thalweg {
 namespace {
 
 constexpr double hiding = -1e4;  // scores lower by this much weigh exactly 0
-
-// One operand of a product, as a matrix or, if it is stored so, its transpose.
-struct Matrix {
-  ValueId value = -1;
-  bool transposed = false;
-};
-
-// The product of which this is the node, seen from one operand: what the other one is.
-struct Product {
-  bool is_left;     // the operand stands on the left
-  bool transposed;  // and is transposed
-  Matrix other;
-
-  Product(const Node& node, int input) : is_left(input == 0) {
-    const bool flags[] = {integer_field(node, "transpose_a") != 0, integer_field(node, "transpose_b") != 0};
-    transposed = flags[input];
-    other = {node.inputs[static_cast<std::size_t>(1 - input)], flags[1 - input]};
-  }
-};
 
 struct Match {
   Matrix q, k, v;
@@ -174,10 +157,11 @@ class Recogniser {
     return true;
   }
 
-  // Every matrix of scores has queries, keys and values of its own.
+  // Every matrix of scores has queries, keys and values of its own. A single matrix stays: its rows may be the examples
+  // of a batch, which attention could not split.
   bool has_one_batch(const Match& match, const Node& softmax) const {
     const Spec& scores = view_.graph().spec(softmax.inputs[0]);
-    if (scores.rank() < 2 || scores.size() == 0 || !match_masks(match, scores.shape)) return false;
+    if (scores.rank() < 3 || scores.size() == 0 || !match_masks(match, scores.shape)) return false;
     const std::int64_t entries = scores.shape.product(0, scores.rank() - 2);
     for (ValueId value : {match.q.value, match.k.value, match.v.value}) {
       const Spec& spec = view_.graph().spec(value);
@@ -212,13 +196,6 @@ class Recogniser {
     return operand.transposed ? edits_.swap_last_two(before, result) : result;
   }
 
-  void replace(int before, const Matrix& old, ValueId by) {
-    if (old.value < 0) return;
-    if (old.transposed) by = edits_.swap_last_two(before, by);
-    const Shape wanted = shape(old.value);
-    edits_.replace(old.value, edits_.reshape(before, by, wanted));
-  }
-
   ValueId row(int before, Row which, ValueIds inputs) {
     return edits_.insert(before, row_op(which), make_attributes(row_op(which)), std::move(inputs))[0];
   }
@@ -241,6 +218,41 @@ class Recogniser {
     return mask;
   }
 
+  // Whether a query that sees no key has equal weights for all of them, and there may be one.
+  static bool gives_means(const Term& scores) {
+    const auto is_given = [](const Literal& literal) { return !literal.known.defined(); };
+    const auto is_first = [&](double fill) { return std::isfinite(fill) && fill == scores.fills[0]; };
+    return !scores.lowered && std::any_of(scores.literals.begin(), scores.literals.end(), is_given) &&
+           std::all_of(scores.fills.begin(), scores.fills.end(), is_first);
+  }
+
+  ValueId number(double value, DType dtype) { return edits_.add_constant(scalar(value, dtype)); }
+
+  // [batch, heads, queries, 1]: true where the weight that attention keeps is that of no key.
+  ValueId queries_without_keys(int before, ValueId statistics) {
+    const Shape sizes = edits_.spec(statistics).shape;
+    const auto last =
+        make_attributes(slice_info(), {{"begin", Shape{0, 0, 0, 1}}, {"size", Shape{sizes[0], sizes[1], sizes[2], 1}}});
+    const ValueId weights = edits_.insert(before, slice_info(), last, {statistics})[0];
+    return row(before, Row::equal, {weights, number(0, edits_.spec(statistics).dtype)});
+  }
+
+  // [batch, heads, rows, columns] -> [batch, heads, 1, columns]
+  ValueId over_rows(int before, const OpInfo& reduction, ValueId value) {
+    const auto rows =
+        make_attributes(reduction, {{"axes", std::vector<std::int64_t>{2}}, {"keepdims", std::int64_t{1}}});
+    return edits_.insert(before, reduction, rows, {value})[0];
+  }
+
+  // What queries without keys add to the gradient of the values: their share of each.
+  ValueId add_shares(int before, ValueId d_v, ValueId without_keys, ValueId d_o) {
+    const Spec spec = edits_.spec(d_v);
+    const ValueId shared = row(before, Row::where, {without_keys, d_o, number(0, spec.dtype)});
+    const ValueId share = number(1 / static_cast<double>(spec.shape[2]), spec.dtype);
+    return row(before, Row::add,
+               {d_v, row(before, Row::multiply, {over_rows(before, reduce_sum_info(), shared), share})});
+  }
+
   void rewrite(const Match& match) {
     const int at = match.forward;
     const Node& product = view_.node(at);
@@ -257,15 +269,19 @@ class Recogniser {
     const ValueId q = as_four_axes(at, match.q, leading), k = as_four_axes(at, match.k, leading),
                   v = as_four_axes(at, match.v, leading);
     const ValueIds made = edits_.insert(at, attention_info(), attributes(attention_info()), operands({q, k, v}));
-    replace(at, {product.outputs[0]}, made[0]);
+    const ValueId without_keys = gives_means(match.scores) ? queries_without_keys(at, made[1]) : -1;
+    ValueId o = made[0];
+    if (without_keys >= 0) o = row(at, Row::where, {without_keys, over_rows(at, reduce_mean_info(), v), o});
+    edits_.replace(at, Matrix{product.outputs[0]}, o);
     if (match.d_o < 0) return;
     const int then = match.backward;
     const ValueId d_o = as_four_axes(then, {match.d_o}, leading);
     const ValueIds gradients = edits_.insert(then, attention_backward_info(), attributes(attention_backward_info()),
-                                             operands({q, k, v, made[0], made[1], d_o}));
-    replace(then, match.dq, gradients[0]);
-    replace(then, match.dk, gradients[1]);
-    replace(then, match.dv, gradients[2]);
+                                             operands({q, k, v, o, made[1], d_o}));
+    edits_.replace(then, match.dq, gradients[0]);
+    edits_.replace(then, match.dk, gradients[1]);
+    const ValueId d_v = gradients[2];
+    edits_.replace(then, match.dv, without_keys < 0 ? d_v : add_shares(then, d_v, without_keys, d_o));
   }
 
   GraphView view_;

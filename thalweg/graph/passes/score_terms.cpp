@@ -98,7 +98,9 @@ Term added(const Term& scores, const Term& other, double sign, const Shape& shap
   if (other.is(Kind::number)) return other.number == 0 ? scores : Term{};
   if (!other.is(Kind::choice) || (other.yes != 0 && other.no != 0)) return {};
   const double fill = other.yes != 0 ? other.yes : other.no;
-  return hidden(scores, literals_where(other, 0), sign * fill, shape);
+  Term result = hidden(scores, literals_where(other, 0), sign * fill, shape);
+  result.lowered = true;
+  return result;
 }
 
 Term selected(const Term& condition, const Term& x, const Term& z, const Shape& shape) {

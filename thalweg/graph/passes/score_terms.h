@@ -31,6 +31,7 @@ struct Term {
   std::vector<Literal> literals = {};  // of a choice; of scores: those that a key must meet to be seen
   double scale = 1;                    // of scores
   std::vector<double> fills = {};      // what hidden scores are set to, or lowered by
+  bool lowered = false;                // some are lowered, not set
   Shape masked = {};                   // the shape of the scores where keys are hidden
   std::vector<ValueId> path = {};      // the values from the product to here
 
