@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "thalweg/graph/procedure.h"
 #include "thalweg/graph/trace.h"
 #include "thalweg/ops/row_ops.h"
 #include "thalweg/plan/batch_split.h"
@@ -283,6 +284,26 @@ constant %4 [] f32 2
 %5 f32 [] = multiply %3 %4
 return %2, %5
 )");
+}
+
+TEST(Passes, split_batch_makes_a_second_loop_for_what_needs_totals) {
+  const auto centered = [](const Tensor& x) { return x - reduce_mean(x, {.axes = {0}, .keepdims = true}); };
+  const Graph graph = traced({{f64, {10, 3}}}, [&](const List& x) { return List{centered(x[0])}; });
+  const BatchSplit split = split_batch(graph, {0}, 3, 0);
+  ASSERT_EQ(split.obstacle, "");
+  EXPECT_EQ("\n" + print(split.graph), R"(
+function "f" (%0 f64 [10, 3])
+%1 f64 [1, 3] = micro_batches %0 {parts = 3, examples = 4}
+%2 f64 [10, 3] = micro_batches %0 %1 {parts = 3, examples = 4}
+return %2
+)");
+  const Tensor x = random::normal({10, 3}, {.dtype = f64}), y = zeros({10, 3}, f64);
+  const auto procedure = make_procedure(split.graph);
+  const Tensor workspace = zeros({procedure->workspace()}, u8);
+  void *from = mutable_data(x), *to = mutable_data(y);
+  procedure->run({&from, 1}, {}, {&to, 1}, static_cast<std::byte*>(mutable_data(workspace)));
+  const auto expected = centered(x).to_vector<double>(), got = y.to_vector<double>();
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-14);
 }
 
 TEST(Passes, split_batch_names_its_obstacle) {

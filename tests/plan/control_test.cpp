@@ -346,3 +346,27 @@ TEST(ControlFlow, mistakes_are_named) {
       },
       "left the trace of function \"scan\"");
 }
+
+TEST(ControlFlow, a_tape_outside_differentiates_through_the_function) {
+  tw::random::set_seed(11);
+  const auto w = tw::random::normal({3, 3}, {.dtype = tw::f64}), x = tw::random::normal({5, 2, 3}, {.dtype = tw::f64});
+  const auto gradients = [&](const auto& f) {
+    tw::GradientTape tape;
+    tape.watch(std::vector{w, x});
+    const List h = f(w, x);
+    const auto found = tape.gradient(tw::reduce_sum(tw::square(h[0])), std::vector{w, x});
+    return List(found.begin(), found.end());
+  };
+  expect_close(gradients(tw::function(scan_of)), gradients(scan_of));
+}
+
+TEST(ControlFlow, the_first_call_agrees_with_the_eager_one) {
+  const auto f = tw::function(
+      [](const tw::Tensor& x) {
+        return tw::scan(
+            [](const List& carry, const List& slices) { return List{tw::dropout(carry[0] + slices[0], 0.5)}; },
+            {tw::zeros({3})}, {x})[0];
+      },
+      {.check_against_eager = true});
+  EXPECT_NO_THROW(f(tw::ones({4, 3})));
+}
