@@ -209,6 +209,16 @@ TEST(StepFile, what_a_file_cannot_hold_is_refused_by_name) {
   host(tw::tensor({1.f}));
   EXPECT_NE(message_of(tw::ErrorCode::unimplemented, [&] { host.save(place.path); }).find("\"hosted\""),
             std::string::npos);
+  const auto branch = tw::function(
+      [](const tw::Tensor& x) {
+        const auto doubled = [&] { return std::vector<tw::Tensor>{x * 2}; };
+        const auto same = [&] { return std::vector<tw::Tensor>{x}; };
+        return tw::cond(tw::reduce_all(x > 0), doubled, same);
+      },
+      {.name = "branching"});
+  branch(tw::tensor({1.f}));
+  EXPECT_NE(message_of(tw::ErrorCode::unimplemented, [&] { branch.save(place.path); }).find("node \"cond\""),
+            std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(place.path));
   idle(tw::tensor({1.f}));
   message_of(tw::ErrorCode::unavailable, [&] { idle.save("no/such/folder/step.tws"); });
