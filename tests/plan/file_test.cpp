@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/hostile_step.h"
 #include "thalweg/core/crc32c.h"
@@ -179,6 +182,29 @@ TEST(StepFile, a_loaded_step_is_part_of_another_function) {
   const auto outer = tw::function([&](const tw::Tensor& x) { return again(again(x))[0] + 1; });
   outer(tw::tensor({1.f}));
   EXPECT_EQ(again.variables().at("w").version(), 2U);
+}
+
+TEST(StepFile, holds_the_state_between_two_steps_of_another_thread) {
+  const Place place;
+  tw::Variable a(tw::zeros({4096}), {.name = "a"}), b(tw::zeros({4096}), {.name = "b"});
+  const auto step = tw::function([&](const tw::Tensor& x) {
+    a.assign_add(x);
+    b.assign_add(x);
+  });
+  const auto x = tw::ones({4096});
+  step(x);
+  std::atomic<bool> done{false};
+  std::thread trainer([&] {
+    while (!done) step(x);
+  });
+  for (int i = 0; i < 20; ++i) {
+    step.save(place.path);
+    const auto loaded = tw::load_function(place.path).variables();
+    EXPECT_EQ(values(loaded.at("a")), values(loaded.at("b")));
+    EXPECT_EQ(values(loaded.at("a"))[7], static_cast<float>(loaded.at("b").version()));
+  }
+  done = true;
+  trainer.join();
 }
 
 TEST(StepFile, equal_names_are_told_apart) {
