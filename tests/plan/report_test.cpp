@@ -261,3 +261,18 @@ TEST(Report, dumps_the_graph_after_each_pass) {
     expect_contains(error.what(), "trace, prune, fold");
   }
 }
+
+// The gradient of a mean is one number spread over all elements: neither the plan nor the trace holds them.
+TEST(Report, gradients_of_means_are_no_constants) {
+  tw::Variable w(tw::zeros({8}), {.name = "w"});
+  const auto f = tw::function([&](const tw::Tensor& x) {
+    tw::GradientTape tape;
+    const tw::Tensor loss = tw::reduce_mean(tw::square(x * w));
+    return tape.gradient(loss, w);
+  });
+  const std::int64_t before = tw::config::memory_info().in_use;
+  tw::config::reset_peak_memory();
+  const tw::Plan& plan = f.plan(tw::Spec{tw::f32, {1 << 20, 8}});
+  EXPECT_LE(tw::config::memory_info().peak - before, 4096);
+  EXPECT_LE(json::parse(plan.json())["parts"]["constants"], 256);
+}

@@ -109,10 +109,11 @@ Gradient add_gradients(const Gradient& a, const Gradient& b) {
   return Gradient(add(a.dense(), b.dense()));
 }
 
-std::vector<Gradient> TapeRecords::backward(const std::vector<Tensor>& targets, const std::vector<Tensor>& seeds,
+std::vector<Gradient> TapeRecords::backward(const std::vector<Tensor>& targets, std::vector<Tensor> seeds,
                                             const std::vector<SourceIds>& sources, bool last) {
   const Relevant relevant(records_, sources);
   Pass pass(targets, seeds, sources);
+  seeds.clear();  // they go as soon as their rules have read them
   const bool let_go = last && !persistent();
   for (std::size_t i = records_.size(); i-- > 0;) {
     if (let_go) {

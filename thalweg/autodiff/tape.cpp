@@ -5,14 +5,22 @@
 #include "thalweg/autodiff/gradient_log.h"
 #include "thalweg/autodiff/records.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/tracer.h"
 #include "thalweg/ops/concat/row_stack.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/fill/fill.h"
 #include "thalweg/ops/one_hot/one_hot.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/tile/tile.h"
 
 namespace thalweg {
 namespace {
+
+// In a trace they are a node too, so that what follows from them is part of the plan, not computed while tracing.
+Tensor ones_for(const Tensor& target) {
+  const Spec& spec = target.spec();
+  return is_symbolic(target) ? fill(spec.shape, 1, spec.dtype) : ones(spec.shape, spec.dtype);
+}
 
 std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const std::vector<Tensor>& given) {
   TW_CHECK_USER(given.empty() || given.size() == targets.size(), "gradient",
@@ -22,7 +30,7 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const std::vec
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const auto& spec = targets[i].spec();
     if (given.empty() || !given[i].defined()) {
-      seeds.push_back(is_float(spec.dtype) ? ones(spec.shape, spec.dtype) : Tensor());
+      seeds.push_back(is_float(spec.dtype) ? ones_for(targets[i]) : Tensor());
       continue;
     }
     TW_CHECK_USER(given[i].spec() == spec, "gradient", "an output gradient has the shape and dtype of its target",
@@ -47,9 +55,9 @@ std::vector<Gradient> run(TapeRecords& records, const std::vector<Tensor>& targe
                           const std::vector<SourceIds>& sources, const GradientOptions& options) {
   std::vector<Tensor> seeds = seeds_for(targets, options.output_gradients), connected, connected_seeds;
   for (std::size_t i = 0; i < targets.size(); ++i)
-    if (seeds[i].defined()) connected.push_back(targets[i]), connected_seeds.push_back(seeds[i]);
+    if (seeds[i].defined()) connected.push_back(targets[i]), connected_seeds.push_back(std::move(seeds[i]));
   Request request(records);
-  auto gradients = records.backward(connected, connected_seeds, sources, true);
+  auto gradients = records.backward(connected, std::move(connected_seeds), sources, true);
   if (options.unconnected == Unconnected::zero)
     for (std::size_t i = 0; i < sources.size(); ++i)
       if (!gradients[i].defined()) gradients[i] = zeros(sources[i].spec.shape, sources[i].spec.dtype);

@@ -39,6 +39,7 @@ std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t bud
   if (!resize_batch(ladder.graph(), ladder.batch(), now + 1)) return std::nullopt;
   std::int64_t good = 0, bad = now;
   if (fits_with(now)) {
+    if (now >= most_examples) return now;
     if (fits_with(most_examples)) return most_examples;
     for (good = now, bad = 2 * now; fits_with(bad); bad *= 2) good = bad;
   }

@@ -8,9 +8,9 @@ namespace thalweg {
 // Throws InfeasibleBudget: what takes most, the smallest budget that would do, the largest batch that fits.
 [[noreturn]] void throw_infeasible(const Ladder& ladder, std::int64_t budget);
 
-// The largest number of examples with which some plan fits, at most `most_examples`; 0: none does; nullopt: the step is
-// not made of examples.
-inline constexpr std::int64_t most_examples = std::int64_t{1} << 20;
+// The largest number of examples with which some plan fits; it is searched up to `most_examples`, since a batch that
+// can be cut has hardly a limit. 0: none fits; nullopt: the step is not made of examples.
+inline constexpr std::int64_t most_examples = 65536;
 std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t budget);
 
 }  // namespace thalweg

@@ -181,19 +181,20 @@ void sparse_cross_entropy_backward(const Subject& s) {
   check_loss(s, sparse_softmax_cross_entropy_info());
 }
 
-// labels, x, w
+// labels, x, w and, from this input on, the bias
 void check_head(const Subject& s, int bias) {
-  s.require((s[1].dtype == f32 || s[1].dtype == f64) && s[2].dtype == s[1].dtype, "x and w of f32 or f64");
-  if (s.size() > bias) s.require(s[bias].dtype == s[1].dtype, "a bias of the dtype of x");
+  s.require(s[1].dtype == f32 || s[1].dtype == f64, "x of f32 or f64");
+  for (int i : {2, bias})
+    if (i < s.size()) s.require(s[i].dtype == s[1].dtype, "inputs of one dtype");
 }
 void linear_cross_entropy(const Subject& s) { check_head(s, 3); }
 // labels, x, w, statistics, dloss [, bias]
 void linear_cross_entropy_backward(const Subject& s) {
   check_head(s, 5);
   SmallVector<const Spec*, 4> forward{&s[0], &s[1], &s[2]};
-  if (s.size() > 5) forward.push_back(&s[5]);
+  if (s.size() == 6) forward.push_back(&s[5]);
   const OpInfo& info = linear_cross_entropy_info();
-  const auto op = with_field(Node{&info, info.make(), {}, {}, 0}, "transpose_w", s.number("transpose_w"));
+  const auto op = make_attributes(info, {{"transpose_w", s.number("transpose_w")}});
   const Specs made = info.infer(op.get(), Inputs({forward.data(), forward.size()}));
   s.require_spec(3, made[1]);
   s.require_spec(4, made[0]);
@@ -321,10 +322,10 @@ const std::map<std::string_view, Rule>& rules() {
       {"log_softmax", {1, 1, wide_rows}}, {"log_softmax_backward", {2, 2, wide_alike}},
       {"softmax_cross_entropy", {2, 2, dense_cross_entropy}},
       {"softmax_cross_entropy_backward", {4, 4, dense_cross_entropy_backward}},
-      {"sparse_softmax_cross_entropy", {2, 2, cross_entropy}},
-      {"sparse_softmax_cross_entropy_backward", {4, 4, sparse_cross_entropy_backward}},
       {"linear_cross_entropy", {3, 4, linear_cross_entropy}},
       {"linear_cross_entropy_backward", {5, 6, linear_cross_entropy_backward}},
+      {"sparse_softmax_cross_entropy", {2, 2, cross_entropy}},
+      {"sparse_softmax_cross_entropy_backward", {4, 4, sparse_cross_entropy_backward}},
       {"dropout", {1, 2, dropout}}, {"random_tensor", {0, 1, random_tensor}},
       {"layer_norm", {3, 3, layer_norm}}, {"layer_norm_backward", {5, 5, layer_norm_backward}},
       {"rms_norm", {2, 2, rms_norm}}, {"rms_norm_backward", {4, 4, rms_norm_backward}},
