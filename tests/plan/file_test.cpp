@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/hostile_step.h"
 #include "thalweg/core/crc32c.h"
@@ -181,6 +184,29 @@ TEST(StepFile, a_loaded_step_is_part_of_another_function) {
   EXPECT_EQ(again.variables().at("w").version(), 2U);
 }
 
+TEST(StepFile, holds_the_state_between_two_steps_of_another_thread) {
+  const Place place;
+  tw::Variable a(tw::zeros({4096}), {.name = "a"}), b(tw::zeros({4096}), {.name = "b"});
+  const auto step = tw::function([&](const tw::Tensor& x) {
+    a.assign_add(x);
+    b.assign_add(x);
+  });
+  const auto x = tw::ones({4096});
+  step(x);
+  std::atomic<bool> done{false};
+  std::thread trainer([&] {
+    while (!done) step(x);
+  });
+  for (int i = 0; i < 20; ++i) {
+    step.save(place.path);
+    const auto loaded = tw::load_function(place.path).variables();
+    EXPECT_EQ(values(loaded.at("a")), values(loaded.at("b")));
+    EXPECT_EQ(values(loaded.at("a"))[7], static_cast<float>(loaded.at("b").version()));
+  }
+  done = true;
+  trainer.join();
+}
+
 TEST(StepFile, equal_names_are_told_apart) {
   const Place place;
   const tw::Variable a(tw::tensor({1.f}), {.name = "w"}), b(tw::tensor({2.f}), {.name = "w"}),
@@ -208,6 +234,16 @@ TEST(StepFile, what_a_file_cannot_hold_is_refused_by_name) {
       [&](const tw::Tensor& x) { return x * tw::host_number([&] { return rate; }, tw::f32); }, {.name = "hosted"});
   host(tw::tensor({1.f}));
   EXPECT_NE(message_of(tw::ErrorCode::unimplemented, [&] { host.save(place.path); }).find("\"hosted\""),
+            std::string::npos);
+  const auto branch = tw::function(
+      [](const tw::Tensor& x) {
+        const auto doubled = [&] { return std::vector<tw::Tensor>{x * 2}; };
+        const auto same = [&] { return std::vector<tw::Tensor>{x}; };
+        return tw::cond(tw::reduce_all(x > 0), doubled, same);
+      },
+      {.name = "branching"});
+  branch(tw::tensor({1.f}));
+  EXPECT_NE(message_of(tw::ErrorCode::unimplemented, [&] { branch.save(place.path); }).find("node \"cond\""),
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(place.path));
   idle(tw::tensor({1.f}));

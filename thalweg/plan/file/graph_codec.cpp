@@ -24,7 +24,8 @@ void check_writable(const Graph& graph) {
            graph.name, graph.host_numbers.size());
   TW_CHECK_INTERNAL(graph.carries.empty(), "save", "function \"{}\" carries values from turn to turn", graph.name);
   for (const auto& node : graph.nodes)
-    TW_CHECK(unimplemented, has_file_rule(*node.info), "save", "write this part of the step with other ops",
+    TW_CHECK(unimplemented, has_file_rule(*node.info), "save",
+             "tw::where does for a branch, a loop of the host for a loop",
              "function \"{}\" has a node \"{}\"{}, which a file cannot hold", graph.name, node.info->name,
              node.layer == 0 ? "" : fmt::format(" in layer \"{}\"", path_of(node.layer)));
 }
