@@ -54,7 +54,8 @@ void check_gradient(const Record& record, int i, const Gradient& gradient) {
 
 class Pass {
  public:
-  Pass(const std::vector<Tensor>& targets, const std::vector<Tensor>& seeds, const std::vector<SourceIds>& sources) {
+  // The seeds are let go as soon as they are used.
+  Pass(const std::vector<Tensor>& targets, std::vector<Tensor> seeds, const std::vector<SourceIds>& sources) {
     for (const auto& source : sources)
       for (auto id : source.ids) is_source_[id] = 1;
     for (std::size_t i = 0; i < targets.size(); ++i) accumulate(gradients_[targets[i].id()], seeds[i]);
@@ -109,10 +110,10 @@ Gradient add_gradients(const Gradient& a, const Gradient& b) {
   return Gradient(add(a.dense(), b.dense()));
 }
 
-std::vector<Gradient> TapeRecords::backward(const std::vector<Tensor>& targets, const std::vector<Tensor>& seeds,
+std::vector<Gradient> TapeRecords::backward(const std::vector<Tensor>& targets, std::vector<Tensor> seeds,
                                             const std::vector<SourceIds>& sources, bool last) {
   const Relevant relevant(records_, sources);
-  Pass pass(targets, seeds, sources);
+  Pass pass(targets, std::move(seeds), sources);
   const bool let_go = last && !persistent();
   for (std::size_t i = records_.size(); i-- > 0;) {
     if (let_go) {

@@ -65,7 +65,7 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
 
   // seeds: one per target, defined. last: this is the final pass of the request, so that a non-persistent tape lets go
   // of each record as soon as it is done.
-  std::vector<Gradient> backward(const std::vector<Tensor>& targets, const std::vector<Tensor>& seeds,
+  std::vector<Gradient> backward(const std::vector<Tensor>& targets, std::vector<Tensor> seeds,
                                  const std::vector<SourceIds>& sources, bool last);
 
  private:

@@ -55,9 +55,9 @@ std::vector<Gradient> run(TapeRecords& records, const std::vector<Tensor>& targe
                           const std::vector<SourceIds>& sources, const GradientOptions& options) {
   std::vector<Tensor> seeds = seeds_for(targets, options.output_gradients), connected, connected_seeds;
   for (std::size_t i = 0; i < targets.size(); ++i)
-    if (seeds[i].defined()) connected.push_back(targets[i]), connected_seeds.push_back(seeds[i]);
+    if (seeds[i].defined()) connected.push_back(targets[i]), connected_seeds.push_back(std::move(seeds[i]));
   Request request(records);
-  auto gradients = records.backward(connected, connected_seeds, sources, true);
+  auto gradients = records.backward(connected, std::move(connected_seeds), sources, true);
   if (options.unconnected == Unconnected::zero)
     for (std::size_t i = 0; i < sources.size(); ++i)
       if (!gradients[i].defined()) gradients[i] = zeros(sources[i].spec.shape, sources[i].spec.dtype);
