@@ -98,7 +98,7 @@ Tensor while_loop(const Operands& o) {
 
 Tensor cond(const Operands& o) {
   return tw::cond(
-      tw::reduce_mean(o.b) > 0.1 * (o.choice % 3), [&] { return tw::tanh(o.a * o.set.scale) + o.b; },
+      tw::reduce_mean(o.b) > 0.1 * (1 + o.choice % 3), [&] { return tw::tanh(o.a * o.set.scale) + o.b; },
       [&] { return tw::sin(o.a) - tw::matmul(o.b, o.set.weight); });
 }
 
@@ -126,7 +126,7 @@ const std::vector<Kind>& kinds() {
                                          {"shuffle", shuffle, false},
                                          {"norm", norm, false},
                                          {"softmax", softmax, false},
-                                         {"products", products, false},
+                                         {"products", products, true},
                                          {"recompute", recompute, false},
                                          {"dropout", dropout, false},
                                          {"embedding", embedding, false},

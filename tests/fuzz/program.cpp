@@ -29,9 +29,9 @@ std::vector<tw::Variable> Model::variables() const {
   return list;
 }
 
-bool Program::reorders() const {
+bool Program::rounds() const {
   return std::any_of(statements.begin(), statements.end(),
-                     [](const Statement& s) { return kinds()[static_cast<std::size_t>(s.kind)].reorders; });
+                     [](const Statement& s) { return kinds()[static_cast<std::size_t>(s.kind)].rounds; });
 }
 
 Program Program::without(std::size_t statement) const {

@@ -36,7 +36,7 @@ struct Operands {
 struct Kind {
   const char* name;
   tw::Tensor (*run)(const Operands&);
-  bool reorders;  // its compiled gradients are summed in another order
+  bool rounds;  // its compiled form differs by rounding: loops sum gradients in another order, attention is recognised
 };
 const std::vector<Kind>& kinds();
 
@@ -55,7 +55,7 @@ struct Program {
   int steps = 2;
   unsigned seed = 0;  // of the parameters and the data
 
-  bool reorders() const;
+  bool rounds() const;
   Program without(std::size_t statement) const;  // what read its result reads its operand
   std::string text() const;
 };

@@ -2,7 +2,9 @@
 #include "models/models.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <functional>
 #include <map>
 
@@ -60,7 +62,18 @@ void expect_close(const Tensor& got, const Tensor& want, const std::string& what
   EXPECT_LT(reduce_max(abs(got - want)).item<float>(), 1e-4f * scale) << what;
 }
 
-// The loss falls on one batch, and a compiled step does what an eager one does, moving statistics included.
+// Saved and loaded, a step goes on with the same bits.
+void expect_same_from_file(const FunctionHandle& step, const std::function<Tensor()>& here, const Batch& batch) {
+  const std::string path = ::testing::TempDir() + "models_test_" + std::to_string(::getpid()) + ".tws";
+  detail::save(path, step, {});
+  const auto again = load_function(path);
+  std::remove(path.c_str());
+  EXPECT_EQ(again(batch).item<float>(), here().item<float>());
+  EXPECT_EQ(again(batch).item<float>(), here().item<float>());
+}
+
+// The loss falls on one batch, and a compiled step does what an eager one does, moving statistics included; so does the
+// step from a file.
 void expect_learning(nn::Module& model, const Loss& loss, const Batch& batch, double rate, int steps = 8) {
   const auto training = nn::training(true);
   const auto step = [&](const Batch& examples) { return descend(model, loss, examples, rate); };
@@ -74,6 +87,8 @@ void expect_learning(nn::Module& model, const Loss& loss, const Batch& batch, do
   model.set_weights(before);
   expect_close(compiled(batch), eager, "loss");
   for (const auto& [name, value] : weights_of(model)) expect_close(value, after.at(name), name);
+  expect_same_from_file(
+      compiled, [&] { return compiled(batch); }, batch);
 }
 
 void expect_classifier_learns(nn::Layer& model, const Tensor& x, const Tensor& labels, double rate) {

@@ -3,7 +3,7 @@
 #include "tests/ops/checks.h"
 #include "tests/support/hostile_step.h"
 #include "tests/support/values.h"
-#include "thalweg/core/dispatch.h"
+#include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/plan/file/node_rules.h"
 #include "thalweg/plan/file/step_file.h"
@@ -21,7 +21,36 @@ std::string saved(const FunctionHandle& f) {
   return bytes;
 }
 
+// Checks a node over inputs of these specs, with attributes as they are by default but for one.
+void check_node(const OpInfo& info, const std::vector<Spec>& inputs, const char* field = nullptr,
+                std::int64_t value = 0) {
+  Graph graph;
+  ValueIds ids;
+  for (const auto& spec : inputs) ids.push_back(graph.add_value(spec));
+  Node node{&info, info.make(), ids, {}, 0};
+  if (field) node.op = with_field(node, field, value);
+  check_file_rule(graph, node);
+}
+
 }  // namespace
+
+TEST(File, nodes_that_only_a_stranger_makes_are_refused) {
+  const Spec row{f32, {4}}, x{f32, {2, 4}}, q{f32, {1, 1, 2, 4}}, statistics{f32, {1, 1, 2, 2}};
+  EXPECT_NO_THROW(check_node(layer_norm_info(), {x, row, row}));
+  EXPECT_THROW(check_node(layer_norm_info(), {x, row, {f32, {3}}}), Error);  // too short for the kernel
+  EXPECT_THROW(check_node(layer_norm_info(), {x, row, {f64, {4}}}), Error);  // of another dtype
+  EXPECT_THROW(check_node(layer_norm_info(), {x, row}), Error);              // one is missing
+  EXPECT_THROW(check_node(softmax_info(), {{f16, {2, 4}}}), Error);          // its kernel knows f32 and f64
+  EXPECT_NO_THROW(check_node(attention_backward_info(), {q, q, q, q, statistics, q}));
+  EXPECT_THROW(check_node(attention_backward_info(), {q, q, q, q, q, q}), Error);
+  EXPECT_THROW(check_node(matmul_info(), {x, {f64, {4, 2}}}), Error);
+  EXPECT_THROW(check_node(concat_info(), {x, x}, "axis", 7), Error);
+  EXPECT_THROW(check_node(cast_info(), {x}, "dtype", 9), Error);
+  EXPECT_THROW(check_node(convolution_info(), {q, q}, "spatial", 9), Error);
+  EXPECT_THROW(check_node(roll_info(), {x}, "shift", 5), Error);
+  EXPECT_THROW(check_node(*find_op("add"), {x}), Error);
+  EXPECT_THROW(check_node(*find_op("exp"), {x, x}), Error);
+}
 
 TEST(File, every_op_has_a_rule_for_nodes_from_files) {
   for (const auto* info : all_ops())

@@ -54,8 +54,7 @@ void check_gradient(const Record& record, int i, const Gradient& gradient) {
 
 class Pass {
  public:
-  // The seeds are let go as soon as they are used.
-  Pass(const std::vector<Tensor>& targets, std::vector<Tensor> seeds, const std::vector<SourceIds>& sources) {
+  Pass(const std::vector<Tensor>& targets, const std::vector<Tensor>& seeds, const std::vector<SourceIds>& sources) {
     for (const auto& source : sources)
       for (auto id : source.ids) is_source_[id] = 1;
     for (std::size_t i = 0; i < targets.size(); ++i) accumulate(gradients_[targets[i].id()], seeds[i]);
@@ -113,7 +112,8 @@ Gradient add_gradients(const Gradient& a, const Gradient& b) {
 std::vector<Gradient> TapeRecords::backward(const std::vector<Tensor>& targets, std::vector<Tensor> seeds,
                                             const std::vector<SourceIds>& sources, bool last) {
   const Relevant relevant(records_, sources);
-  Pass pass(targets, std::move(seeds), sources);
+  Pass pass(targets, seeds, sources);
+  seeds.clear();  // they go as soon as their rules have read them
   const bool let_go = last && !persistent();
   for (std::size_t i = records_.size(); i-- > 0;) {
     if (let_go) {

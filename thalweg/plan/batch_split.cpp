@@ -205,7 +205,8 @@ class Splitter {
       const bool used = std::any_of(node.outputs.begin(), node.outputs.end(),
                                     [&](ValueId output) { return needed.count(output) > 0; });
       if (!used || !runs_in_loop(node)) continue;
-      for (ValueId input : node.inputs) needed.insert(input);
+      for (ValueId input : node.inputs)
+        if (!states_.is_total(input)) needed.insert(input);  // those of the loops before are read, not made again
       nodes.push_back(&node);
     }
     plan.nodes.assign(nodes.rbegin(), nodes.rend());
@@ -321,7 +322,8 @@ class Splitter {
     const Specs inferred = made.info->infer(made.op.get(), input_specs(body, made, specs));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       made.outputs.push_back(body.add_value(inferred[i]));
-      map[static_cast<std::size_t>(node.outputs[i])] = made.outputs[i];
+      ValueId& known = map[static_cast<std::size_t>(node.outputs[i])];
+      if (known < 0) known = made.outputs[i];  // else the total of an earlier loop, which is read
     }
     body.nodes.push_back(std::move(made));
   }

@@ -3,7 +3,8 @@
 // Control flow that depends on values. Run at once, the functions run on this thread, and tapes see what they run. In a
 // traced function they are traced, and become branches and loops of the plan: only the branch that is taken runs. There
 // a body reads variables and tensors from outside and returns what it computes; it assigns no variables. A predicate
-// receives no gradient. Random ops inside draw numbers of their own in every turn, the same ones in both forms.
+// receives no gradient, and what only the branch not taken reads receives zeros in a traced function. Random ops inside
+// draw numbers of their own in every turn, the same ones in both forms.
 #include <functional>
 #include <type_traits>
 #include <vector>

@@ -93,6 +93,7 @@ void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
 }
 
 void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
+  check_labels("linear_cross_entropy_backward", in[0], classes_of(op, in[2].shape()));
   with_wide_type(in[1].dtype(), [&]<class T>(TypeTag<T>) {
     const cpu::LossHeadGradients<T> gradients{out[0].as<T>(), out[1].as<T>(),
                                               out.size() > 2 ? out[2].as<T>() : nullptr};

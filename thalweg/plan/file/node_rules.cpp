@@ -1,9 +1,11 @@
 #include "thalweg/plan/file/node_rules.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "thalweg/core/check.h"
+#include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
@@ -25,7 +27,6 @@ class Subject final : public FieldVisitor {
   Inputs first(int n) const { return Inputs({specs_.data(), static_cast<std::size_t>(std::min(n, size()))}); }
   std::int64_t number(const char* field) const { return list(field).at(0); }
   const std::vector<std::int64_t>& list(const char* field) const { return integers_.at(field); }
-  const void* op() const { return node_.op.get(); }
 
   void require(bool condition, const char* what) const {
     if (!condition) throw_damaged(fmt::format("{}: expected {}", node_.info->name, what));
@@ -180,6 +181,25 @@ void sparse_cross_entropy_backward(const Subject& s) {
   check_loss(s, sparse_softmax_cross_entropy_info());
 }
 
+// labels, x, w and, from this input on, the bias
+void check_head(const Subject& s, int bias) {
+  s.require(s[1].dtype == f32 || s[1].dtype == f64, "x of f32 or f64");
+  for (int i : {2, bias})
+    if (i < s.size()) s.require(s[i].dtype == s[1].dtype, "inputs of one dtype");
+}
+void linear_cross_entropy(const Subject& s) { check_head(s, 3); }
+// labels, x, w, statistics, dloss [, bias]
+void linear_cross_entropy_backward(const Subject& s) {
+  check_head(s, 5);
+  SmallVector<const Spec*, 4> forward{&s[0], &s[1], &s[2]};
+  if (s.size() == 6) forward.push_back(&s[5]);
+  const OpInfo& info = linear_cross_entropy_info();
+  const auto op = make_attributes(info, {{"transpose_w", s.number("transpose_w")}});
+  const Specs made = info.infer(op.get(), Inputs({forward.data(), forward.size()}));
+  s.require_spec(3, made[1]);
+  s.require_spec(4, made[0]);
+}
+
 void check_state(const Subject& s, int input) {
   if (s.size() > input) s.require_spec(input, {i64, {random::state_size}});
 }
@@ -302,6 +322,8 @@ const std::map<std::string_view, Rule>& rules() {
       {"log_softmax", {1, 1, wide_rows}}, {"log_softmax_backward", {2, 2, wide_alike}},
       {"softmax_cross_entropy", {2, 2, dense_cross_entropy}},
       {"softmax_cross_entropy_backward", {4, 4, dense_cross_entropy_backward}},
+      {"linear_cross_entropy", {3, 4, linear_cross_entropy}},
+      {"linear_cross_entropy_backward", {5, 6, linear_cross_entropy_backward}},
       {"sparse_softmax_cross_entropy", {2, 2, cross_entropy}},
       {"sparse_softmax_cross_entropy_backward", {4, 4, sparse_cross_entropy_backward}},
       {"dropout", {1, 2, dropout}}, {"random_tensor", {0, 1, random_tensor}},
