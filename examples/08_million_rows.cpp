@@ -13,8 +13,8 @@ int main() {
 
   tw::config::reset_peak_memory();
   const std::int64_t before = tw::config::memory_info().in_use;
-  const tw::Tensor gradient = tw::input_gradients([&](const tw::Tensor& batch) { return network(batch); }, x,
-                                                  {.memory_budget = tw::MiB(256)});
+  const tw::Tensor gradient =
+      tw::input_gradients([&](const tw::Tensor& batch) { return network(batch); }, x, {.memory_budget = tw::MiB(256)});
   const std::int64_t extra = tw::config::memory_info().peak - before - gradient.bytes();
 
   const tw::Tensor importance = tw::reduce_mean(tw::abs(gradient), {.axes = {0}});
@@ -25,7 +25,6 @@ int main() {
   // The same for the first rows alone.
   const tw::Tensor few = tw::slice(x, {0, 0}, {1000, -1});
   const tw::Tensor want = tw::grad([&](const tw::Tensor& batch) { return network(batch); })(few);
-  const float difference =
-      tw::reduce_max(tw::abs(tw::slice(gradient, {0, 0}, {1000, -1}) - want)).item<float>();
+  const float difference = tw::reduce_max(tw::abs(tw::slice(gradient, {0, 0}, {1000, -1}) - want)).item<float>();
   return extra <= tw::MiB(256) && difference < 1e-5f ? 0 : 1;
 }

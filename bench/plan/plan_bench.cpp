@@ -90,8 +90,8 @@ void one_model(const std::string& name, const models::StepOptions& options) {
       bounded(batch);
       const double seconds = seconds_of_step(bounded, batch, 2);
       std::printf("  %d0 %%: %s; %.1f MiB besides the state, planned in %.0f ms, %.1f ms a step (%+.1f %%)\n", tenth,
-                  chosen.state().compiled.rung.describe().c_str(), mib(chosen.peak_bytes() - fixed),
-                  plan_seconds * 1e3, seconds * 1e3, (seconds / free_seconds - 1) * 100);
+                  chosen.state().compiled.rung.describe().c_str(), mib(chosen.peak_bytes() - fixed), plan_seconds * 1e3,
+                  seconds * 1e3, (seconds / free_seconds - 1) * 100);
       const std::int64_t peak = bounded.stats().measured_peak_bytes;
       require(peak <= budget, "a budget was exceeded");
       require(peak <= last, "a smaller budget took more memory");
@@ -118,8 +118,7 @@ int main(int argc, char** argv) {
   if (names.empty()) names = {"mlp", "cnn", "unet", "lstm", "recsys", "gpt", "resnet50"};
   for (const auto& name : names) {
     models::StepOptions options;
-    if (name == "gpt" && !small)
-      options = {.batch = 4, .settings = {{"size", "124m"}, {"context", "256"}}};
+    if (name == "gpt" && !small) options = {.batch = 4, .settings = {{"size", "124m"}, {"context", "256"}}};
     one_model(name, options);
   }
   if (faults > 0) std::printf("%d figures out of bounds\n", faults);

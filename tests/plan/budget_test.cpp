@@ -93,8 +93,8 @@ TEST(Budget, gpt_keeps_to_it) {
 }
 
 TEST(Budget, lstm_keeps_to_it) {
-  walk_down<models::LstmClassifier>(models::LstmClassifierOptions{.units = 16, .classes = 10}, random::normal({10, 12, 8}, {.seed = 3}), classes({10}, 10),
-                                    3);
+  walk_down<models::LstmClassifier>(models::LstmClassifierOptions{.units = 16, .classes = 10},
+                                    random::normal({10, 12, 8}, {.seed = 3}), classes({10}, 10), 3);
 }
 
 TEST(Budget, batch_norm_in_training_is_named_as_the_obstacle) {

@@ -32,7 +32,8 @@ void expect_error(ErrorCode code, const std::vector<std::string>& words, F f) {
   } catch (const Error& error) {
     EXPECT_EQ(to_string(error.code()), std::string(to_string(code))) << error.what();
     for (const auto& word : words)
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << "no \"" << word << "\" in: " << error.what();
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos)
+          << "no \"" << word << "\" in: " << error.what();
   }
 }
 

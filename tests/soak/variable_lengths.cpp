@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
     const tw::Tensor tokens = tw::random::uniform({1, length}, {.low = 0, .high = 65, .dtype = tw::i64});
     loss = step(tokens, tokens).item<float>();
     if (i + 1 == warm) after_warm = resident_bytes();
-    if ((i + 1) % 1000 == 0) std::printf("step %d, loss %.3f, resident %lld\n", i + 1, loss, static_cast<long long>(resident_bytes()));
+    if ((i + 1) % 1000 == 0)
+      std::printf("step %d, loss %.3f, resident %lld\n", i + 1, loss, static_cast<long long>(resident_bytes()));
   }
   const std::int64_t grown = resident_bytes() - after_warm;
   const auto stats = step.stats();

@@ -1,7 +1,7 @@
 #include "thalweg/ops/elementwise.h"
 
-#include <utility>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "thalweg/core/check.h"

@@ -62,8 +62,8 @@ class States {
     return shape.rank() > 0 && shape[0] >= examples_ && shape[0] % examples_ == 0;
   }
 
-  // A fill, or the broadcast of something without a batch axis, of the batch's extent. Whether it is meant as a batch or
-  // only as long as one, cutting it and what follows from it gives the same values.
+  // A fill, or the broadcast of something without a batch axis, of the batch's extent. Whether it is meant as a batch
+  // or only as long as one, cutting it and what follows from it gives the same values.
   bool is_stretched(const Node& node) const {
     const bool broadcast = is_op(node, broadcast_to_info());
     if (!stretch_ || (!broadcast && !is_op(node, fill_info()))) return false;
@@ -223,8 +223,7 @@ class Splitter {
         const ValueId input = node->inputs[i];
         if (is_cut(node, i)) {
           if (!fill_of(input)) add(plan.cut_in, input);
-        }
-        else if (is_rows(input) && maker_[static_cast<std::size_t>(input)] < 0)
+        } else if (is_rows(input) && maker_[static_cast<std::size_t>(input)] < 0)
           add(plan.rows_in, input);
         else if (!is_rows(input) && input != graph_.random_state)
           add(plan.whole_in, input);
@@ -373,8 +372,7 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::i
     for (ValueId result : kept_values(graph))
       if (states[result].is_rows() && states[result].axis != 0)
         obstacle = "a result has its examples along an inner axis";
-    if (obstacle.empty())
-      return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
+    if (obstacle.empty()) return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
   }
   return {{}, obstacle};
 }

@@ -46,8 +46,7 @@ struct CallOp {
     }
     const Tensors found = pair.backward->call(inputs);
     Gradients result(static_cast<std::size_t>(kept.inputs()));
-    for (std::size_t i = 0; i < found.size(); ++i)
-      result[static_cast<std::size_t>(pair.gradient_of[i])] = found[i];
+    for (std::size_t i = 0; i < found.size(); ++i) result[static_cast<std::size_t>(pair.gradient_of[i])] = found[i];
     return result;
   }
 
@@ -174,7 +173,8 @@ const DifferentiableGraph::Pair& DifferentiableGraph::pair() {
   pair->gradient_of = joint.gradient_of;
   const Graph& whole = joint.graph;
   std::vector<bool> late(whole.values.size(), false);  // depends on a seed
-  for (std::size_t i = inputs; i < whole.arguments.size(); ++i) late[static_cast<std::size_t>(whole.arguments[i])] = true;
+  for (std::size_t i = inputs; i < whole.arguments.size(); ++i)
+    late[static_cast<std::size_t>(whole.arguments[i])] = true;
   pair->forward = whole;
   pair->forward.nodes.clear();
   pair->forward.arguments.resize(inputs);

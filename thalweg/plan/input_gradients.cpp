@@ -52,8 +52,7 @@ Tensor batch_jacobian(const TensorFunction& f, const Tensor& x, const BatchJacob
     std::vector<Tensor> columns, rows;
     for (std::int64_t j = 0; j < outputs; ++j) columns.push_back(reduce_sum(slice(flat, {0, j}, {-1, 1})));
     const auto pause = tape.stop_recording();
-    for (const auto& column : columns)
-      rows.push_back(tape.gradient(column, batch, {.unconnected = Unconnected::zero}));
+    for (const auto& column : columns) rows.push_back(tape.gradient(column, batch, {.unconnected = Unconnected::zero}));
     const Shape shape = concatenate(y.shape(), batch.shape().suffix(1));
     return rows.empty() ? zeros(shape, batch.dtype()) : reshape(stack(rows, 1), shape);
   };

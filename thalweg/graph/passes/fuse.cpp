@@ -81,8 +81,7 @@ class GroupWriter {
     }
     Program program = writer.finish(roots, used);
     const int operands = program.first_result() + static_cast<int>(program.instructions.size());
-    if (operands > max_program_operands || program.instructions.empty())
-      return std::nullopt;
+    if (operands > max_program_operands || program.instructions.empty()) return std::nullopt;
     Node made{&fused_info(), nullptr, {}, {wanted.begin(), wanted.end()}, node(members_.back()).layer};
     for (int input : used) made.inputs.push_back(inputs_[static_cast<std::size_t>(input)]);
     made.op = make_fused(std::move(program), dtypes);

@@ -16,8 +16,6 @@ Gradient::Gradient(Tensor values, Tensor indices, Shape shape)
                 values_.shape(), indices_.shape());
 }
 
-Tensor Gradient::dense() const {
-  return is_sparse() ? unsorted_segment_sum(values_, indices_, shape_[0]) : values_;
-}
+Tensor Gradient::dense() const { return is_sparse() ? unsorted_segment_sum(values_, indices_, shape_[0]) : values_; }
 
 }  // namespace thalweg

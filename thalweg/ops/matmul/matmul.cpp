@@ -113,7 +113,8 @@ Calls plan(const MatmulOp& op, Inputs in) {
 }
 
 double flops(const MatmulOp& op, Inputs in) {
-  const double rows = static_cast<double>(rows_of(in[0].shape, op.transpose_a) * columns_of(in[1].shape, op.transpose_b));
+  const double rows =
+      static_cast<double>(rows_of(in[0].shape, op.transpose_a) * columns_of(in[1].shape, op.transpose_b));
   return 2 * rows * static_cast<double>(columns_of(in[0].shape, op.transpose_a) * broadcast_batch(in[0], in[1]).size());
 }
 
