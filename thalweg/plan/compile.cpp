@@ -50,8 +50,8 @@ Compiled compile_body(Graph graph, int effort) {
   return finish(std::move(draft));
 }
 
-Compiled compile(Graph traced, const CompileOptions& options) {
-  Ladder ladder(run_passes(std::move(traced)), options.batch_arguments);
+Compiled compile(const Graph& traced, const CompileOptions& options) {
+  const Ladder ladder = ladder_of(traced, options.batch_arguments);
   if (options.memory_budget == 0) return ladder.build({});
   for (const Rung& rung : ladder.rungs())
     if (auto found = ladder.build_within(rung, options.memory_budget)) return std::move(*found);

@@ -1,7 +1,11 @@
 #include "thalweg/plan/ladder.h"
 
+#include <algorithm>
+#include <set>
+
 #include "thalweg/core/check.h"
 #include "thalweg/plan/batch_split.h"
+#include "thalweg/plan/micro_batches.h"
 #include "thalweg/plan/rematerialise.h"
 #include "thalweg/plan/schedule.h"
 
@@ -26,6 +30,16 @@ std::int64_t bytes_of_results(const Graph& graph) {
   std::int64_t bytes = 0;
   for (ValueId result : graph.results)
     bytes += std::max(memory::rounded(graph.spec(result).bytes()), memory::alignment);
+  return bytes;
+}
+
+// Of buffers that are not in `seen` yet: constants may be views of one, and the host's own memory does not count.
+std::int64_t bytes_of_constants(const Graph& graph, std::set<const Buffer*>& seen) {
+  std::int64_t bytes = 0;
+  for (const auto& constant : graph.constants) {
+    const Buffer* buffer = constant.tensor.impl().buffer.get();
+    if (seen.insert(buffer).second && buffer->writable()) bytes += buffer->bytes();
+  }
   return bytes;
 }
 
@@ -77,8 +91,16 @@ Compiled finish(Draft draft) {
   return result;
 }
 
-Ladder::Ladder(Graph graph, const std::vector<int>& asked)
-    : graph_(std::move(graph)), batch_(batch_arguments(graph_, asked)) {}
+Ladder::Ladder(Graph graph, const std::vector<int>& asked, std::int64_t held_bytes)
+    : graph_(std::move(graph)), batch_(batch_arguments(graph_, asked)), held_bytes_(held_bytes) {}
+
+Ladder ladder_of(const Graph& traced, const std::vector<int>& batch_arguments) {
+  Graph graph = run_passes(traced);
+  std::set<const Buffer*> used;
+  for (const auto& constant : graph.constants) used.insert(constant.tensor.impl().buffer.get());
+  const std::int64_t held = bytes_of_constants(traced, used);
+  return Ladder(std::move(graph), batch_arguments, held);
+}
 
 std::int64_t Ladder::examples() const {
   return batch_.empty() ? 1 : graph_.spec(graph_.arguments[static_cast<std::size_t>(batch_[0])]).shape[0];
@@ -108,9 +130,10 @@ std::optional<Compiled> Ladder::build_within(const Rung& rung, std::int64_t budg
     graph = schedule(std::move(split.graph));
   }
   Draft draft = make_draft(std::move(graph), rung.parts > 1 ? 0 : rung.effort);
-  if (bytes_of_state(draft.graph) + bytes_of_results(draft.graph) + draft.memory.lower_bound > budget)
-    return std::nullopt;
+  const std::int64_t fixed = held_bytes_ + bytes_of_state(draft.graph) + bytes_of_results(draft.graph);
+  if (fixed + draft.memory.lower_bound > budget) return std::nullopt;
   Compiled compiled = finish(std::move(draft));
+  compiled.state_bytes += held_bytes_;
   compiled.rung = rung;
   if (compiled.peak_bytes() > budget) return std::nullopt;
   return compiled;

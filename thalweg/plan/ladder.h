@@ -19,7 +19,8 @@ Compiled finish(Draft draft);
 // The plans of one graph, from the fastest to the smallest.
 class Ladder {
  public:
-  Ladder(Graph graph, const std::vector<int>& batch_arguments);
+  // held_bytes: constants that the trace holds besides those of the graph.
+  Ladder(Graph graph, const std::vector<int>& batch_arguments, std::int64_t held_bytes = 0);
 
   std::vector<Rung> rungs() const;
   Compiled build(const Rung& rung) const;
@@ -35,6 +36,10 @@ class Ladder {
  private:
   Graph graph_;
   std::vector<int> batch_;
+  std::int64_t held_bytes_;
 };
+
+// The plans of a graph as traced.
+Ladder ladder_of(const Graph& traced, const std::vector<int>& batch_arguments);
 
 }  // namespace thalweg

@@ -93,7 +93,7 @@ void write_warnings(Text& text, const Graph& graph) {
 
 }  // namespace
 
-Ladder ladder_of(const PlanState& plan) { return Ladder(run_passes(plan.traced), plan.options.batch_arguments); }
+Ladder ladder_of(const PlanState& plan) { return ladder_of(plan.traced, plan.options.batch_arguments); }
 
 std::vector<AttentionValue> attention_values(const Graph& graph) {
   std::vector<AttentionValue> list;

@@ -79,8 +79,7 @@ MemoryParts memory_parts(const Compiled& compiled) {
   for (const auto& variable : compiled.graph.variables)
     (variable.variable.trainable() ? parts.trainable : parts.other_variables) +=
         memory::rounded(compiled.graph.spec(variable.entry).bytes());
-  for (const auto& constant : compiled.graph.constants)
-    parts.constants += memory::rounded(compiled.graph.spec(constant.value).bytes());
+  parts.constants = compiled.state_bytes - parts.trainable - parts.other_variables;
   parts.results = compiled.result_bytes;
   parts.arena = compiled.peak_bytes() - compiled.state_bytes - compiled.result_bytes;
   return parts;
