@@ -129,7 +129,8 @@ TEST(Function, warns_when_shapes_churn) {
   EXPECT_NE(warnings[0].find("churning"), std::string::npos) << warnings[0];
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there freed blocks are not kept for the next step
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // there freed blocks are not kept for the next step
 TEST(Function, a_warm_step_asks_the_system_for_no_memory) {
   Variable w = weights();
   const auto step = function(descent(w));
