@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
+#include "bench/support/resident_memory.h"
 #include "bench/support/timing.h"
 #include "models/steps.h"
 #include "thalweg/plan/plan_state.h"
@@ -25,13 +25,6 @@ void require(bool good, const std::string& what) {
 }
 
 double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576; }
-
-std::int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t pages = 0, resident = 0;
-  file >> pages >> resident;
-  return resident * 4096;
-}
 
 std::vector<Tensor> make_batch(const std::vector<Spec>& specs) {
   std::vector<Tensor> batch;
@@ -57,7 +50,7 @@ void one_model(const std::string& name, const models::StepOptions& options) {
   const auto batch = make_batch(model.arguments);
   std::int64_t batch_bytes = 0;
   for (const auto& tensor : batch) batch_bytes += memory::rounded(tensor.bytes());
-  const std::int64_t before = empty + batch_bytes, resident_before = resident_bytes();
+  const std::int64_t before = empty + batch_bytes, resident_before = bench::resident_bytes();
 
   const auto step = function(model.run, {.name = name});
   step.plan(batch);  // builds the weights
@@ -68,7 +61,7 @@ void one_model(const std::string& name, const models::StepOptions& options) {
   step(batch);
   step(batch);
   const std::int64_t measured = config::memory_info().peak - before;
-  const std::int64_t grown = resident_bytes() - resident_before;
+  const std::int64_t grown = bench::resident_bytes() - resident_before;
   std::printf("%s: %zu nodes traced, trace + plan %.1f ms\n", name.c_str(), plan.state().traced.nodes.size(),
               trace_seconds * 1e3);
   std::printf("  predicted %lld bytes (%.1f MiB), allocator %lld, resident memory grew %.1f MiB\n",

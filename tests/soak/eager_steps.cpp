@@ -2,19 +2,12 @@
 //   eager_steps STEPS
 #include <thalweg/thalweg.h>
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+
+#include "bench/support/resident_memory.h"
 
 namespace {
-
-std::int64_t resident_bytes() {
-  std::int64_t pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
 
 struct Net {
   tw::Variable w1{tw::random::normal({32, 64}) * 0.1f}, b1{tw::zeros({64})}, w2{tw::random::normal({64, 10}) * 0.1f};
@@ -45,11 +38,11 @@ int run(long steps) {
                   static_cast<long long>(tw::config::memory_info().in_use), static_cast<long long>(in_use));
       return 1;
     }
-    if (i + 1 == settled_after) settled = resident_bytes();
+    if (i + 1 == settled_after) settled = tw::bench::resident_bytes();
     if ((i + 1) % std::max(1L, steps / 10) == 0)
-      std::printf("step %ld: resident %.1f MB\n", i + 1, static_cast<double>(resident_bytes()) / 1e6);
+      std::printf("step %ld: resident %.1f MB\n", i + 1, static_cast<double>(tw::bench::resident_bytes()) / 1e6);
   }
-  const double growth = static_cast<double>(resident_bytes() - settled) / 1e6;
+  const double growth = static_cast<double>(tw::bench::resident_bytes() - settled) / 1e6;
   std::printf("resident memory grew by %.2f MB after step %ld (limit 8)\n", growth, settled_after);
   return growth < 8 ? 0 : 1;
 }

@@ -2,22 +2,11 @@
 //   variable_lengths STEPS
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <random>
 
+#include "bench/support/resident_memory.h"
 #include "models/models.h"
 #include "thalweg/thalweg.h"
-
-namespace {
-
-std::int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t pages = 0, resident = 0;
-  file >> pages >> resident;
-  return resident * 4096;
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 1000, warm = std::min(1000, steps / 2);
@@ -42,11 +31,12 @@ int main(int argc, char** argv) {
     const std::int64_t length = lengths(generator);
     const tw::Tensor tokens = tw::random::uniform({1, length}, {.low = 0, .high = 65, .dtype = tw::i64});
     loss = step(tokens, tokens).item<float>();
-    if (i + 1 == warm) after_warm = resident_bytes();
+    if (i + 1 == warm) after_warm = tw::bench::resident_bytes();
     if ((i + 1) % 1000 == 0)
-      std::printf("step %d, loss %.3f, resident %lld\n", i + 1, loss, static_cast<long long>(resident_bytes()));
+      std::printf("step %d, loss %.3f, resident %lld\n", i + 1, loss,
+                  static_cast<long long>(tw::bench::resident_bytes()));
   }
-  const std::int64_t grown = resident_bytes() - after_warm;
+  const std::int64_t grown = tw::bench::resident_bytes() - after_warm;
   const auto stats = step.stats();
   std::printf("%d steps: %lld traces, %lld plans kept, resident memory grew %lld bytes after step %d\n", steps,
               static_cast<long long>(stats.traces), static_cast<long long>(stats.plans), static_cast<long long>(grown),

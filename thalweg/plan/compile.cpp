@@ -1,11 +1,8 @@
 #include "thalweg/plan/compile.h"
 
-#include "thalweg/core/check.h"
 #include "thalweg/graph/passes/passes.h"
-#include "thalweg/plan/batch_split.h"
 #include "thalweg/plan/infeasible.h"
 #include "thalweg/plan/ladder.h"
-#include "thalweg/plan/rematerialise.h"
 #include "thalweg/plan/schedule.h"
 
 namespace thalweg {

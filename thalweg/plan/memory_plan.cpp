@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "thalweg/graph/rewrite.h"
+
 namespace thalweg {
 namespace {
 
@@ -81,9 +83,8 @@ class Planner {
   void add_scratch(int i) {
     const Node& node = graph_.nodes[static_cast<std::size_t>(i)];
     SmallVector<const Spec*, 4> specs;
-    for (ValueId input : node.inputs) specs.push_back(&graph_.spec(input));
     const bool asks = node.info->workspace && !storages_.is_view(node);
-    const std::int64_t bytes = asks ? node.info->workspace(node.op.get(), Inputs({specs.data(), specs.size()})) : 0;
+    const std::int64_t bytes = asks ? node.info->workspace(node.op.get(), input_specs(graph_, node, specs)) : 0;
     plan_.workspace.push_back(bytes);
     scratch_block_.push_back(bytes > 0 ? static_cast<int>(plan_.blocks.size()) : -1);
     if (bytes > 0) plan_.blocks.push_back({{bytes, i, i, 0}, -1, i});

@@ -1,6 +1,7 @@
 #include "thalweg/plan/rematerialise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "thalweg/plan/cost.h"
@@ -14,8 +15,7 @@ constexpr std::int64_t worth_freeing = 4096;  // bytes
 // Uses of values on both sides of the boundary.
 class Uses {
  public:
-  Uses(const Graph& graph, int boundary)
-      : graph_(graph), storages_(graph), late_(graph.values.size(), false), boundary_(boundary) {
+  Uses(const Graph& graph, int boundary) : graph_(graph), storages_(graph), late_(graph.values.size(), false) {
     for (std::size_t i = static_cast<std::size_t>(boundary); i < graph.nodes.size(); ++i)
       for (ValueId input : graph.nodes[i].inputs) late_[static_cast<std::size_t>(storages_.root(input))] = true;
     for (ValueId value : kept_values(graph)) kept_.push_back(storages_.root(value));
@@ -44,7 +44,6 @@ class Uses {
   const Storages storages_;
   std::vector<bool> late_;
   std::vector<ValueId> kept_;
-  int boundary_;
 };
 
 struct Candidate {
@@ -134,52 +133,67 @@ Recomputation choose_cheap(const Graph& graph, int boundary, double share) {
   return choice;
 }
 
+namespace {
+
+// The forward pass by position: cost of the nodes before it, and bytes made before it that nodes behind it read.
+struct ForwardPass {
+  ForwardPass(const Graph& graph, const Uses& uses, int boundary)
+      : total(static_cast<std::size_t>(boundary) + 1, 0),
+        crossing(static_cast<std::size_t>(boundary) + 1, 0),
+        last_read(graph.values.size(), -1) {
+    for (std::size_t i = 0; i + 1 < total.size(); ++i) {
+      total[i + 1] = total[i] + cost_of(graph, graph.nodes[i]);
+      for (ValueId input : graph.nodes[i].inputs)
+        last_read[static_cast<std::size_t>(uses.root(input))] = static_cast<int>(i);
+    }
+    for (std::size_t value = 0; value < graph.values.size(); ++value) {
+      const auto id = static_cast<ValueId>(value);
+      const int maker = uses.producer(id);
+      if (maker < 0 || maker >= boundary || uses.root(id) != id) continue;
+      for (int p = maker + 1; p <= last_read[value]; ++p)
+        crossing[static_cast<std::size_t>(p)] += graph.values[value].bytes();
+    }
+  }
+
+  // Where least crosses, near an even share of the cost.
+  std::vector<int> cuts(int segments) const {
+    std::vector<int> found;
+    for (int k = 1; k < segments; ++k) {
+      const double aim = total.back() * k / segments, reach = total.back() * 0.45 / segments;
+      int best = -1;
+      for (std::size_t p = 1; p + 1 < total.size(); ++p) {
+        if (std::abs(total[p] - aim) > reach) continue;
+        if (best < 0 || crossing[p] < crossing[static_cast<std::size_t>(best)]) best = static_cast<int>(p);
+      }
+      if (best > 0 && (found.empty() || best > found.back())) found.push_back(best);
+    }
+    return found;
+  }
+
+  std::vector<double> total;
+  std::vector<std::int64_t> crossing;
+  std::vector<int> last_read;  // by root: the last node of the forward pass that reads it
+};
+
+}  // namespace
+
 Recomputation choose_segments(const Graph& graph, int boundary, int segments, double share) {
   const Uses uses(graph, boundary);
   Recomputation choice = choose_cheap(graph, boundary, 1);
-  // crossing[p]: bytes made before node p and read by nodes [p, boundary); total[p]: cost of nodes [0, p).
-  const auto size = static_cast<std::size_t>(boundary);
-  std::vector<double> total(size + 1, 0);
-  std::vector<std::int64_t> crossing(size + 1, 0);
-  std::vector<int> last_forward(graph.values.size(), -1);
-  for (std::size_t i = 0; i < size; ++i) {
-    total[i + 1] = total[i] + cost_of(graph, graph.nodes[i]);
-    for (ValueId input : graph.nodes[i].inputs)
-      last_forward[static_cast<std::size_t>(uses.root(input))] = static_cast<int>(i);
-  }
-  for (std::size_t value = 0; value < graph.values.size(); ++value) {
-    const int maker = uses.producer(static_cast<ValueId>(value));
-    if (maker < 0 || maker >= boundary || uses.root(static_cast<ValueId>(value)) != static_cast<ValueId>(value))
-      continue;
-    for (int p = maker + 1; p <= last_forward[value]; ++p)
-      crossing[static_cast<std::size_t>(p)] += graph.values[value].bytes();
-  }
-  // A cut stands where least crosses, near an even share of the cost.
-  std::vector<int> cuts;
-  for (int k = 1; k < segments; ++k) {
-    const double aim = total[size] * k / segments, reach = total[size] * 0.45 / segments;
-    int best = -1;
-    for (int p = 1; p < boundary; ++p) {
-      const auto at = static_cast<std::size_t>(p);
-      if (std::abs(total[at] - aim) > reach) continue;
-      if (best < 0 || crossing[at] < crossing[static_cast<std::size_t>(best)]) best = p;
-    }
-    if (best > 0 && (cuts.empty() || best > cuts.back())) cuts.push_back(best);
-  }
+  const ForwardPass forward(graph, uses, boundary);
+  const std::vector<int> cuts = forward.cuts(segments);
   if (cuts.empty()) return choice;
-  std::vector<bool> stored(graph.values.size(), false);
-  for (std::size_t value = 0; value < graph.values.size(); ++value) {
-    const int maker = uses.producer(static_cast<ValueId>(value));
-    if (maker < 0 || maker >= boundary) continue;
-    for (int cut : cuts)
-      if (maker < cut && last_forward[value] >= cut) stored[value] = true;
-  }
+  const auto crosses_a_cut = [&](ValueId value) {
+    const int maker = uses.producer(value), last = forward.last_read[static_cast<std::size_t>(value)];
+    return maker >= 0 && maker < boundary &&
+           std::any_of(cuts.begin(), cuts.end(), [&](int cut) { return maker < cut && last >= cut; });
+  };
   // The last segment is used at once: it is kept.
   const int end = cuts[std::min(cuts.size() - 1, static_cast<std::size_t>(share * static_cast<double>(cuts.size())))];
   for (int i = 0; i < std::min(end, boundary); ++i) {
     const Node& node = graph.nodes[static_cast<std::size_t>(i)];
     const bool is_stored = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
-      return stored[static_cast<std::size_t>(uses.root(output))] || uses.is_result(output);
+      return crosses_a_cut(uses.root(output)) || uses.is_result(output);
     });
     choice.again[static_cast<std::size_t>(i)] = !is_stored;
   }

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "thalweg/graph/rewrite.h"
+
 namespace thalweg {
 
 Storages::Storages(const Graph& graph)
@@ -10,8 +12,7 @@ Storages::Storages(const Graph& graph)
   for (const auto& node : graph.nodes) {
     if (!node.info->alias) continue;
     SmallVector<const Spec*, 4> specs;
-    for (ValueId input : node.inputs) specs.push_back(&graph.spec(input));
-    const std::int64_t offset = node.info->alias(node.op.get(), Inputs({specs.data(), specs.size()}));
+    const std::int64_t offset = node.info->alias(node.op.get(), input_specs(graph, node, specs));
     if (offset < 0) continue;
     const auto from = static_cast<std::size_t>(node.inputs[0]), to = static_cast<std::size_t>(node.outputs[0]);
     roots_[to] = roots_[from];
