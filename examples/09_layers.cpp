@@ -45,7 +45,7 @@ int main() {
     const auto training = tw::nn::training(true);  // dropout drops
     for (int i = 0; i < 600; ++i) {
       const auto [x, y] = examples(128, static_cast<std::uint64_t>(i));
-      const float loss = step(x, y).item<float>();
+      float loss = step(x, y).item<float>();
       if (i % 100 == 0) std::printf("step %3d   loss %.4f\n", i, static_cast<double>(loss));
     }
   }

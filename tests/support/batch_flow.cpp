@@ -19,7 +19,7 @@ void BatchFlow::follow(const std::vector<RecordedCall>& calls) {
   for (const auto& call : calls) {
     BatchStates in;
     for (const auto& input : call.inputs) in.push_back(state(input));
-    const BatchStates out = step(call, in);
+    BatchStates out = step(call, in);
     for (std::size_t i = 0; i < call.outputs.size(); ++i) states_[call.outputs[i].id()] = out[i];
   }
 }
