@@ -93,10 +93,20 @@ std::map<std::string, std::string> weights_after_of(const Json& object) {
   return keys;
 }
 
+// A list of keys, or of a metric a list of such lists.
+void read_inputs(const Json& object, Case& result) {
+  const auto& inputs = list_of(object, "inputs");
+  if (inputs.empty() || !inputs[0].is_array()) {
+    result.inputs = texts_of(object, "inputs");
+    return;
+  }
+  for (const auto& update : inputs) result.updates.push_back(keys_of(Json{{"inputs", update}}, "inputs"));
+}
+
 void read_values(const Json& object, Case& result) {
   result.attributes = attributes_of(object);
   if (object.contains("roles")) result.roles = texts_of(object, "roles");
-  result.inputs = texts_of(object, "inputs");
+  read_inputs(object, result);
   result.outputs = keys_of(object, "outputs");
   result.output_gradients = keys_of(object, "output_grads");
   result.input_gradients = keys_of(object, "input_grads");

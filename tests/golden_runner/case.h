@@ -49,6 +49,7 @@ struct Case {
   std::string name, op;
   Attributes attributes;
   std::vector<std::string> inputs;
+  std::vector<std::vector<Key>> updates;  // of a metric: its inputs, in the order of the roles
   std::vector<Key> outputs, output_gradients, input_gradients;
   std::vector<std::string> output_names;
   std::vector<std::string> roles;                    // of the inputs: "x", "weight:kernel", "y_true", …
@@ -66,7 +67,7 @@ struct Group {
 };
 
 inline bool is_run(const std::string& group) {
-  static const std::set<std::string> groups{"layers", "losses", "ops", "optimizers", "tape", "trajectories"};
+  static const std::set<std::string> groups{"layers", "losses", "metrics", "ops", "optimizers", "tape", "trajectories"};
   return groups.contains(group);
 }
 
