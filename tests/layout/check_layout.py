@@ -23,6 +23,7 @@ BELOW = {
     "metrics": ["core", "ops", "losses"],
     "nn": ["core", "ops", "autodiff"],
     "optim": ["core", "ops", "autodiff", "nn"],
+    "data": ["core", "ops", "interop"],
 }
 
 LINE_LIMIT = 500
