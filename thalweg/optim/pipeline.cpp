@@ -5,6 +5,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/mask.h"
 #include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -84,8 +85,10 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
   return items;
 }
 
-// Row-sparse gradients stay so, with every row once, where the rule can do with rows and they are few.
+// Masked elements have no gradient. Row-sparse gradients stay so, with every row once, where the rule can do with rows
+// and they are few.
 Gradient Pipeline::prepared(const Gradient& gradient, const Variable& variable) const {
+  if (const Variable mask = mask_of(variable); mask.defined()) return where(mask, gradient.dense(), 0);
   if (!gradient.is_sparse()) return gradient;
   const bool few = 5 * gradient.indices().size() <= 4 * variable.shape()[0];
   if (!few || options_.accumulate_steps > 1 || !rule_->by_rows(variable)) return gradient.dense();
@@ -235,7 +238,16 @@ void Pipeline::update(const std::vector<Item>& items, const Step& step) {
       update_rows(item, frame);
     else
       update_whole(*item.entry, frame, item.gradient);
+    hold_mask(*item.entry);
   }
+}
+
+// Masked elements stay zero, whatever momentum they had.
+void Pipeline::hold_mask(Entry& entry) const {
+  const Variable mask = mask_of(entry.variable());
+  if (!mask.defined()) return;
+  entry.variable().assign(where(mask, entry.variable(), 0));
+  if (options_.ema_momentum) entry.tables.back().assign(where(mask, entry.tables.back(), 0));
 }
 
 // The touched rows are computed from what they were. Unless rows without a gradient rest, all rows then take the update
