@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/layer.h"
 #include "thalweg/core/log.h"
 #include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/elementwise.h"
@@ -89,6 +90,7 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
   living_.touch();
   if (gradients.empty() && variables.empty()) return Applied(scalar(false, boolean));
   const PauseRecording pause;
+  const LayerScope here(layer_of(optimizer_layer));
   if (entries_.empty()) build(variables);
   auto items = items_of(gradients, variables);
   Tensor due = accumulate(items, options);
