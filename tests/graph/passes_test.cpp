@@ -143,15 +143,15 @@ TEST(Passes, fold_transposes_makes_them_flags_of_products) {
   expect_pass(fold_transposes, graph, R"(
 function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
 %2 f32 [3, 2] = transpose %1 {perm = [1, 0]}
-%3 f32 [2, 2] = matmul %0 %2 {transpose_a = 0, transpose_b = 0}
+%3 f32 [2, 2] = matmul %0 %2 {transpose_a = 0, transpose_b = 0, wide_result = 0}
 %4 f32 [3, 2] = transpose %0 {perm = [1, 0]}
-%5 f32 [3, 3] = matmul %4 %1 {transpose_a = 0, transpose_b = 0}
+%5 f32 [3, 3] = matmul %4 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
 return %3, %5
 )",
               R"(
 function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
-%3 f32 [2, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 1}
-%5 f32 [3, 3] = matmul %0 %1 {transpose_a = 1, transpose_b = 0}
+%3 f32 [2, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 1, wide_result = 0}
+%5 f32 [3, 3] = matmul %0 %1 {transpose_a = 1, transpose_b = 0, wide_result = 0}
 return %3, %5
 )");
 }
@@ -169,13 +169,13 @@ constant %6 [] f32 1
 %3 f32 [2, 3] = relu %2
 %5 f32 [2, 3] = multiply %3 %4
 %7 f32 [2, 3] = subtract %5 %6
-%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0}
+%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0, wide_result = 0}
 return %7, %8
 )",
               R"(
 function "f" (%0 f32 [2, 3], %1 f32 [3])
 %3 f32 [2, 3], %7 f32 [2, 3] = fused %0 %1 {inputs = 2, constants = [1, 2], rows = "add relu multiply subtract", operands = [0, 1, -1, 4, -1, -1, 5, 3, -1, 6, 2, -1], outputs = [5, 7], dtypes = [0, 0]}
-%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0}
+%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0, wide_result = 0}
 return %7, %8
 )");
 }
@@ -188,14 +188,14 @@ TEST(Passes, fuse_leaves_cycles_apart) {
   expect_pass(fuse, graph, R"(
 function "f" (%0 f32 [4])
 %1 f32 [4] = exp %0
-%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0}
+%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0, wide_result = 0}
 %3 f32 [4] = multiply %1 %2
 return %3
 )",
               R"(
 function "f" (%0 f32 [4])
 %1 f32 [4] = fused %0 {inputs = 1, constants = [], rows = "exp", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
-%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0}
+%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0, wide_result = 0}
 %3 f32 [4] = fused %1 %2 {inputs = 2, constants = [], rows = "multiply", operands = [0, 1, -1], outputs = [2], dtypes = [0]}
 return %3
 )");
@@ -268,8 +268,8 @@ TEST(Passes, split_batch_makes_a_loop_over_parts) {
 function "f" (%0 f32 [10, 3])
 variable w %1 f32 [3, 2]
 constant %4 [] f32 2
-%2 f32 [10, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 0}
-%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0}
+%2 f32 [10, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0, wide_result = 0}
 %5 f32 [] = multiply %3 %4
 return %2, %5
 )");
