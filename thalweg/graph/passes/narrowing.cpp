@@ -73,9 +73,7 @@ bool is_convolution(const Node& node) {
          is_op(node, convolution_backward_weights_info());
 }
 
-// f16 convolutions have no fast kernels of their own: they run in f32, between values that are stored in f16.
 bool is_worth_it(const Graph& graph, const Node& node) {
-  if (is_convolution(node)) return graph.precision == Precision::bf16;
   SmallVector<const Spec*, 4> specs;
   return node.info->flops(node.op.get(), input_specs(graph, node, specs)) >= fewest_flops;
 }
@@ -89,8 +87,7 @@ NarrowingRule narrowing_of(const Graph& graph, const Node& node) {
   if (row_of(*node.info)) return {Narrowing::elementwise, {}, {}};
   const auto found = rules->find(node.info);
   if (found == rules->end()) return {};
-  const NarrowingRule& rule = found->second;
-  const bool is_product = rule.kind == Narrowing::product;
+  NarrowingRule rule = found->second;
   // Floats of another dtype than f32 are the program's own choice.
   bool any = false;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -100,7 +97,10 @@ NarrowingRule narrowing_of(const Graph& graph, const Node& node) {
     any = true;
   }
   if (rule.kind != Narrowing::elementwise && !any) return {};
-  return is_product && !is_worth_it(graph, node) ? NarrowingRule{} : rule;
+  if (rule.kind != Narrowing::product) return rule;
+  if (!is_worth_it(graph, node)) return {};
+  if (is_convolution(node) && graph.precision == Precision::f16) rule.kind = Narrowing::stored;  // there is no kernel
+  return rule;
 }
 
 }  // namespace thalweg

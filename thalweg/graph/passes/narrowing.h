@@ -7,6 +7,7 @@ namespace thalweg {
 
 enum class Narrowing {
   product,      // runs on 16-bit operands: what mixed precision is for
+  stored,       // a product that runs in f32, between values that are kept in 16 bits
   follow,       // runs in 16 bits where its operands have them already, or its results are to have them
   read,         // reads 16 bits where its operand has them; gives f32
   elementwise,  // computes in f32 inside of a program, which loads and stores either

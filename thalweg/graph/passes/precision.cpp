@@ -15,6 +15,8 @@
 namespace thalweg {
 namespace {
 
+bool is_product(const NarrowingRule& rule) { return rule.kind == Narrowing::product || rule.kind == Narrowing::stored; }
+
 // What the readers of a value make of it.
 struct Use {
   int readers = 0;
@@ -26,7 +28,7 @@ struct Use {
 
 class Uses {
  public:
-  Uses(const Graph& graph, const std::vector<NarrowingRule>& rules) : graph_(graph), uses_(graph.values.size()) {
+  Uses(const Graph& graph, const std::vector<NarrowingRule>& rules) : uses_(graph.values.size()) {
     for (ValueId value : kept_values(graph)) at(value).kept = at(value).stays_wide = true;
     for (std::size_t i = graph.nodes.size(); i-- > 0;) visit(graph.nodes[i], rules[i]);
   }
@@ -36,7 +38,7 @@ class Uses {
   Use& at(ValueId value) { return uses_[static_cast<std::size_t>(value)]; }
 
   void visit(const Node& node, const NarrowingRule& rule) {
-    bool reaches = rule.kind == Narrowing::product, wanted = reaches, stays_wide = false;
+    bool reaches = is_product(rule), wanted = reaches, stays_wide = false;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Use& out = at(node.outputs[i]);
       if (rule.kind == Narrowing::follow && rule.outputs[i]) wanted |= out.wanted, reaches |= out.reaches;
@@ -55,7 +57,6 @@ class Uses {
     }
   }
 
-  const Graph& graph_;
   std::vector<Use> uses_;
 };
 
@@ -74,9 +75,7 @@ class Narrower {
   }
 
   Graph run() {
-    if (std::none_of(rules_.begin(), rules_.end(),
-                     [](const NarrowingRule& rule) { return rule.kind == Narrowing::product; }))
-      return std::move(before_);
+    if (std::none_of(rules_.begin(), rules_.end(), is_product)) return std::move(before_);
     for (std::size_t i = 0; i < before_.nodes.size(); ++i) visit(before_.nodes[i], rules_[i]);
     return std::move(after_);
   }
@@ -120,6 +119,7 @@ class Narrower {
       case Narrowing::follow: return follows(node, rule) ? visit_narrow(node, rule, node.op) : visit_wide(node, false);
       case Narrowing::read: return visit_read(node, rule);
       case Narrowing::elementwise: return visit_wide(node, true);
+      case Narrowing::stored:
       case Narrowing::wide: return visit_wide(node, false);
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/pool/kernels.h"
 #include "thalweg/ops/widen.h"
@@ -18,6 +19,31 @@ void for_channels(std::int64_t channels, Body body) {
   std::int64_t c = 0;
   for (; c + lanes <= channels; c += lanes) body(c, std::integral_constant<int, lanes>());
   if (c < channels) body(c, static_cast<int>(channels - c));
+}
+
+// Up to `lanes` channels in the type that is computed in, and back. Halves have instructions of their own.
+template <class T>
+class WideRow {
+ public:
+  template <class Count>
+  WideRow(const T* row, Count count) {
+    if constexpr (std::is_same_v<T, Half>)
+      cpu::widen(row, count, values_);
+    else
+      for (int i = 0; i < count; ++i) values_[i] = static_cast<Accumulator<T>>(row[i]);
+  }
+  Accumulator<T> operator[](int i) const { return values_[i]; }
+
+ private:
+  Accumulator<T> values_[lanes];
+};
+
+template <class T, class Count>
+void store_row(const Accumulator<T>* values, Count count, T* to) {
+  if constexpr (std::is_same_v<T, Half>)
+    cpu::narrow(values, count, to);
+  else
+    for (int i = 0; i < count; ++i) to[i] = static_cast<T>(values[i]);
 }
 
 struct Place {
@@ -99,10 +125,10 @@ void find_taps(const PoolShape& shape, const Place& place, const T* x, std::int6
   Accumulator<T> best[lanes] = {};
   bool first = true;
   for_box(place, window, covered, [&](const Place& position) {
-    const T* row = x + index_of(position, window, &WindowAxis::input) * shape.channels + c;
+    const WideRow<T> row(x + index_of(position, window, &WindowAxis::input) * shape.channels + c, count);
     const std::int32_t here = tap_of(position, place, window);
     for (int i = 0; i < count; ++i) {
-      const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
+      const Accumulator<T> value = row[i];
       const bool new_nan = is_nan(value), old_nan = is_nan(best[i]);
       const bool take = first | (value > best[i]) | (new_nan & !old_nan);
       best[i] = take ? value : best[i];
@@ -130,14 +156,14 @@ void max_of_place(const PoolShape& shape, const Place& place, const T* x, T* y) 
     Accumulator<T> best[lanes] = {};
     bool first = true;
     for_box(place, shape.window, covered, [&](const Place& position) {
-      const T* row = x + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
+      const WideRow<T> row(x + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c, count);
       for (int i = 0; i < count; ++i) {
-        const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
+        const Accumulator<T> value = row[i];
         best[i] = (first | (value > best[i]) | is_nan(value)) ? value : best[i];
       }
       first = false;
     });
-    for (int i = 0; i < count; ++i) y[c + i] = static_cast<T>(best[i]);
+    store_row(best, count, y + c);
   });
 }
 
@@ -194,10 +220,10 @@ void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& 
         for_box(position, shape.window, covering, [&](const Place& place) {
           const std::int64_t at = index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
           const std::int32_t here = tap_of(position, place, shape.window);
-          for (int k = 0; k < count; ++k)
-            sum[k] += taps[at + k] == here ? static_cast<Accumulator<T>>(dy.as<const T>()[at + k]) : Accumulator<T>(0);
+          const WideRow<T> row(dy.as<const T>() + at, count);
+          for (int k = 0; k < count; ++k) sum[k] += taps[at + k] == here ? row[k] : Accumulator<T>(0);
         });
-        for (int k = 0; k < count; ++k) dx.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k]);
+        store_row(sum, count, dx.as<T>() + i * shape.channels + c);
       });
     });
   });
@@ -210,10 +236,12 @@ void run_avg_pool(const PoolShape& shape, const Array& x, const Array& y) {
       for_channels(shape.channels, [&](std::int64_t c, auto count) {
         Accumulator<T> sum[lanes] = {};
         for_box(place, shape.window, covered, [&](const Place& position) {
-          const T* row = x.as<const T>() + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
-          for (int k = 0; k < count; ++k) sum[k] += static_cast<Accumulator<T>>(row[k]);
+          const std::int64_t at = index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
+          const WideRow<T> row(x.as<const T>() + at, count);
+          for (int k = 0; k < count; ++k) sum[k] += row[k];
         });
-        for (int k = 0; k < count; ++k) y.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k] / n);
+        for (int k = 0; k < count; ++k) sum[k] /= n;
+        store_row(sum, count, y.as<T>() + i * shape.channels + c);
       });
     });
   });
@@ -225,11 +253,12 @@ void run_avg_pool_backward(const PoolShape& shape, const Array& dy, const Array&
       for_channels(shape.channels, [&](std::int64_t c, auto count) {
         Accumulator<T> sum[lanes] = {};
         for_box(position, shape.window, covering, [&](const Place& place) {
-          const T* row = dy.as<const T>() + index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
+          const std::int64_t at = index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
+          const WideRow<T> row(dy.as<const T>() + at, count);
           const auto n = static_cast<Accumulator<T>>(elements_of(place, shape.window));
-          for (int k = 0; k < count; ++k) sum[k] += static_cast<Accumulator<T>>(row[k]) / n;
+          for (int k = 0; k < count; ++k) sum[k] += row[k] / n;
         });
-        for (int k = 0; k < count; ++k) dx.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k]);
+        store_row(sum, count, dx.as<T>() + i * shape.channels + c);
       });
     });
   });
