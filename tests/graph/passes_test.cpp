@@ -230,6 +230,92 @@ return
 )");
 }
 
+TEST(Passes, precision_keeps_what_lies_between_products_in_16_bits) {
+  const Variable v(ones({128, 128}), {.name = "v"}), w(ones({128, 128}), {.name = "w"});
+  Graph graph = traced({{f32, {64, 128}}}, [&](const List& x) {
+    const Tensor hidden = relu(matmul(x[0], v));
+    return List{matmul(hidden, w)};
+  });
+  graph.precision = Precision::bf16;
+  expect_pass(narrow_values, graph, R"(
+function "f" (%0 f32 [64, 128]) in bf16
+variable v %1 f32 [128, 128]
+variable w %4 f32 [128, 128]
+%2 f32 [64, 128] = matmul %0 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%3 f32 [64, 128] = relu %2
+%5 f32 [64, 128] = matmul %3 %4 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+return %5
+)",
+              R"(
+function "f" (%0 f32 [64, 128]) in bf16
+variable v %1 f32 [128, 128]
+variable w %4 f32 [128, 128]
+%6 bf16 [64, 128] = cast %0 {dtype = 3}
+%7 bf16 [128, 128] = cast %1 {dtype = 3}
+%2 bf16 [64, 128] = matmul %6 %7 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%8 f32 [64, 128] = cast %2 {dtype = 0}
+%9 f32 [64, 128] = relu %8
+%3 bf16 [64, 128] = cast %9 {dtype = 3}
+%10 bf16 [128, 128] = cast %4 {dtype = 3}
+%5 f32 [64, 128] = matmul %3 %10 {transpose_a = 0, transpose_b = 0, wide_result = 1}
+return %5
+)");
+}
+
+TEST(Passes, precision_leaves_losses_statistics_and_updates_wide) {
+  Variable w(ones({128, 64}), {.name = "w"});
+  Graph graph = traced({{f32, {128, 128}}, {f32, {128, 64}}}, [&](const List& x) {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(square(matmul(x[0], w) - x[1]));
+    w.assign_sub(tape.gradient(loss, w));
+    return List{loss};
+  });
+  graph.precision = Precision::f16;
+  const Graph changed = narrow_values(eliminate_common(simplify(fold_constants(prune(std::move(graph))))));
+  verify(changed, "precision");
+  EXPECT_EQ("\n" + print(changed), R"(
+function "f" (%0 f32 [128, 128], %1 f32 [128, 64]) in f16
+variable w %2 f32 [128, 64] -> %17
+constant %10 [1, 1] f32 [[0.00012207]]
+%18 f16 [128, 128] = cast %0 {dtype = 2}
+%19 f16 [128, 64] = cast %2 {dtype = 2}
+%3 f16 [128, 64] = matmul %18 %19 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%20 f32 [128, 64] = cast %3 {dtype = 0}
+%4 f32 [128, 64] = subtract %20 %1
+%5 f32 [128, 64] = square %4
+%6 f32 [] = reduce_mean %5 {axes = 1, keepdims = 0, wide_result = 0}
+%11 f32 [128, 64] = broadcast_to %10 {shape = [128, 64]}
+%21 f32 [128, 64] = fused %4 %11 {inputs = 2, constants = [2], rows = "multiply multiply", operands = [1, 2, -1, 3, 0, -1], outputs = [4], dtypes = []}
+%12 f16 [128, 64] = cast %21 {dtype = 2}
+%15 f32 [128, 64] = matmul %18 %12 {transpose_a = 1, transpose_b = 0, wide_result = 1}
+%17 f32 [128, 64] = subtract %2 %15
+return %6
+)");
+}
+
+TEST(Passes, fuse_loads_rounds_and_stores_16_bits) {
+  const Spec narrow{bf16, {4}};
+  const Graph graph = traced({narrow, vector}, [](const List& x) {
+    const Tensor kept = cast(cast(x[0], f32) + x[1], bf16);
+    return List{kept, cast(gelu(cast(kept, f32)), bf16)};
+  });
+  expect_pass(fuse, graph, R"(
+function "f" (%0 bf16 [4], %1 f32 [4])
+%2 f32 [4] = cast %0 {dtype = 0}
+%3 f32 [4] = add %2 %1
+%4 bf16 [4] = cast %3 {dtype = 3}
+%5 f32 [4] = cast %4 {dtype = 0}
+%6 f32 [4] = gelu_erf %5
+%7 bf16 [4] = cast %6 {dtype = 3}
+return %4, %7
+)",
+              R"(
+function "f" (%0 bf16 [4], %1 f32 [4])
+%4 bf16 [4], %7 bf16 [4] = fused %0 %1 {inputs = 2, constants = [], rows = "add round_to_bf16 gelu_erf round_to_bf16", operands = [0, 1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1], outputs = [3, 5], dtypes = [3, 3]}
+return %4, %7
+)");
+}
+
 TEST(Passes, recompute_nodes_runs_nodes_again) {
   const Graph graph = traced({vector}, [](const List& x) {
     const Tensor y = gelu(x[0]);

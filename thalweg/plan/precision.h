@@ -1,11 +1,15 @@
 #pragma once
 
+#include "thalweg/backend/cpu/product_speed.h"
 #include "thalweg/core/precision.h"
 
 namespace thalweg {
 
-// What a step of this precision is compiled for on this machine. Where bf16 products are not faster than f32 ones it is
-// f32; then, and where f16 products are computed in f32, a warning says so once.
+// What a step of this precision is compiled for, with products of this speed: f32 where bf16 ones are not faster. f16
+// halves the bytes even where it is not.
+Precision usable_precision(Precision asked, const cpu::ProductSpeed& speed);
+
+// The same on this machine. Where the products are not those that were asked for, a warning says so once.
 Precision usable_precision(Precision asked);
 
 }  // namespace thalweg

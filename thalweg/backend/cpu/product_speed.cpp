@@ -68,7 +68,7 @@ std::string describe_products(DType dtype) {
   const ProductSpeed& speed = product_speed(dtype);
   if (speed.is_fast()) return fmt::format("fast, {:.1f} times the speed of f32", speed.ratio);
   if (!speed.correct) return "not used: a self-test gave wrong results";
-  if (dtype == DType::f16) return "stored in 16 bits, computed in f32";
+  if (dtype == DType::f16) return "none that are fast: values are kept in f16, products computed in f32";
   return fmt::format("not used: {:.1f} times the speed of f32", speed.ratio);
 }
 
