@@ -187,6 +187,29 @@ TEST(NarrowKernels, attention_forward_and_backward) {
     }
 }
 
+TEST(NarrowKernels, loss_heads) {
+  const Tensor x = normal({48, 40}), w = normal({40, 70}) * 0.2f, bias = normal({70}), dloss = positive({48});
+  const Tensor labels = random::uniform({48}, {.low = 0, .high = 70, .dtype = i32});
+  const auto gradient_by = [&](DType dtype) {
+    const auto rounded = [&](const Tensor& t) { return cast(cast(t, bf16), dtype); };
+    const auto &forward = linear_cross_entropy_info(), &backward = linear_cross_entropy_backward_info();
+    Tensors made =
+        apply(forward, make_attributes(forward).get(), std::vector<Tensor>{labels, rounded(x), rounded(w), bias});
+    const Tensors gradients = apply(backward, make_attributes(backward).get(),
+                                    std::vector<Tensor>{labels, rounded(x), rounded(w), made[1], dloss, bias});
+    for (const auto& gradient : gradients) made.push_back(gradient);
+    return made;
+  };
+  const Tensors want = gradient_by(f32);
+  for (DType dtype : {bf16, f16}) {
+    const Tensors got = gradient_by(dtype);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].dtype(), i == 2 ? dtype : f32) << i;
+      EXPECT_TRUE(testing::near(cast(got[i], f32), want[i], dtype == bf16 ? 0.02 : 0.003)) << name_of(dtype) << i;
+    }
+  }
+}
+
 TEST(NarrowKernels, products_can_leave_their_sums_wide) {
   for (const bool transpose : {false, true})
     for (std::int64_t size : {5, 96, 200}) {

@@ -23,6 +23,8 @@ Rules make_rules() {
   add(convolution_info(), {product, {0, 1}, {0}});
   add(convolution_backward_data_info(), {product, {0, 1}, {0}});
   add(convolution_backward_weights_info(), {product, {0, 1}, {0}, true});
+  add(linear_cross_entropy_info(), {product, {1, 2}, {}});
+  add(linear_cross_entropy_backward_info(), {product, {1, 2}, {0}});
   // Statistics, scales and offsets stay f32.
   add(attention_info(), {follow, {0, 1, 2}, {0}});
   add(attention_backward_info(), {follow, {0, 1, 2, 3, 5}, {0, 1, 2}});
