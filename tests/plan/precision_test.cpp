@@ -183,6 +183,57 @@ TEST(Precision, is_compared_with_eager_as_16_bits_allow) {
   EXPECT_THROW(lies(x), Error);
 }
 
+// Two products with a loss that is so small that its gradients vanish in f16.
+struct Tiny {
+  Tiny() {
+    random::set_seed(3);
+    first = Variable(random::normal({128, 128}) * 0.1f, {.name = "first"});
+    second = Variable(random::normal({128, 128}) * 0.1f, {.name = "second"});
+  }
+  auto step(LossScale* scale, float factor) {
+    return function(
+        [this, scale, factor](const Tensor& x) {
+          GradientTape tape;
+          const Tensor loss = reduce_mean(square(matmul(tanh(matmul(x, first)), second))) * factor;
+          const auto gradients = tape.gradient(scale ? scale->scale(loss) : loss, std::vector{first, second});
+          sgd.apply(gradients, {first, second}, {.loss_scale = scale});
+          return gradients[0].dense();
+        },
+        {.name = "tiny", .precision = Precision::f16});
+  }
+  Variable first, second;
+  optim::SGD sgd{{.learning_rate = 1}};
+};
+
+TEST(Precision, loss_scale_keeps_gradients_of_f16_from_vanishing) {
+  const Tensor x = random::normal({256, 128}, {.seed = 9});
+  const auto share_of_zeros = [](const Tensor& g) { return reduce_mean(cast(g == 0, f32)).item<double>(); };
+  Tiny plain, scaled;
+  LossScale scale;
+  EXPECT_GT(share_of_zeros(plain.step(nullptr, 1e-4f)(x)), 0.5);
+  const Tensor before = scaled.first.value();
+  EXPECT_LT(share_of_zeros(scaled.step(&scale, 1e-4f)(x)), 0.01);
+  EXPECT_EQ(scale.skipped(), 0);
+  EXPECT_GT(norm(scaled.first.value() - before).item<double>(), 0);
+}
+
+TEST(Precision, overflow_of_f16_is_skipped_and_the_variable_named) {
+  const Tensor x = random::normal({256, 128}, {.seed = 9});
+  Tiny tiny;
+  LossScale scale({.initial = 1e9, .max_skips = 3});
+  const auto step = tiny.step(&scale, 1e9f);
+  const Tensor before = tiny.first.value();
+  for (int i = 0; i < 3; ++i) step(x);
+  EXPECT_EQ(scale.skipped(), 3);
+  EXPECT_TRUE(same_bits(tiny.first.value(), before));
+  try {
+    step(x);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("\"first\""), std::string::npos) << error.what();
+  }
+}
+
 TEST(Precision, is_kept_in_files) {
   const std::string path = ::testing::TempDir() + "precision_test_" + std::to_string(::getpid()) + ".tws";
   random::set_seed(5);

@@ -41,8 +41,8 @@ void compare(const std::string& function, const std::string& what, const Tensor&
 
 // Result or gradient number i.
 std::string name_of(const PlanState& plan, std::size_t i) {
-  if (i < plan.visible_results) return fmt::format("result {}", i);
-  return fmt::format("the gradient of variable \"{}\"", plan.gradient_names[i - plan.visible_results]);
+  if (i < plan.traced.results.size()) return fmt::format("result {}", i);
+  return fmt::format("the gradient of variable \"{}\"", plan.gradient_names[i - plan.traced.results.size()]);
 }
 
 double norm_of(const std::vector<double>& numbers) {
@@ -67,11 +67,11 @@ void compare_roughly(const std::string& function, const std::string& what, const
 void compare_narrow(const PlanState& plan, const Tensors& compiled, const Tensors& eager) {
   const double tolerance = plan.traced.precision == Precision::bf16 ? 0.1 : 0.05;
   double largest = 0;
-  for (std::size_t i = plan.visible_results; i < eager.size(); ++i)
+  for (std::size_t i = plan.traced.results.size(); i < eager.size(); ++i)
     largest = std::max(largest, norm_of(numbers_of(eager[i])));
   for (std::size_t i = 0; i < compiled.size(); ++i)
-    compare_roughly(plan.function, name_of(plan, i), compiled[i], eager[i], i < plan.visible_results ? 0 : largest,
-                    tolerance);
+    compare_roughly(plan.function, name_of(plan, i), compiled[i], eager[i],
+                    i < plan.traced.results.size() ? 0 : largest, tolerance);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ constexpr Pass passes[] = {
     {"head", recognise_head},
     {"precision", narrow_values},
     {"fuse", fuse},
+    {"reductions", fuse_reductions},
     {"schedule", schedule},
 };
 

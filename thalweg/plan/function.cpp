@@ -154,7 +154,7 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
     const TraceScope tracing_here(&trace);
     results = body(symbols);
   }
-  plan.visible_results = results.tensors.size();
+  const std::size_t own = results.tensors.size();
   if (log)
     for (const auto& [name, gradient] : log->entries()) {
       results.tensors.push_back(gradient);
@@ -162,9 +162,37 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
     }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
   plan.traced.precision = usable_precision(options.precision);
+  if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
+  plan.traced.results.resize(own);
   plan.touched = trace.touched();
   plan.result_sizes = results.sizes;
 }
+
+namespace {
+
+// What follows from the trace and the options.
+void compile_trace(PlanState& plan) {
+  plan.compiled = compile(plan.traced, plan.options);
+  std::vector<Variable> variables;
+  for (const auto& variable : plan.compiled.graph.variables) {
+    variables.push_back(variable.variable);
+    plan.assigns |= variable.update >= 0;
+  }
+  plan.gates = VariableStorage::gates(variables);
+}
+
+// The plan with all gradients as results, for one call.
+Tensors run_with_gradients(const PlanState& plan, const Tensors& arguments, std::uint64_t number) {
+  PlanState checking;
+  checking.function = plan.function;
+  checking.scopes = plan.scopes;
+  checking.traced = *plan.with_gradients;
+  compile_trace(checking);
+  Lane lane;
+  return run_plan(checking, arguments, lane, number).results;
+}
+
+}  // namespace
 
 std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
   auto plan = std::make_unique<PlanState>();
@@ -175,19 +203,12 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
     plan->traced = found->second->graph;
     plan->traced.precision = usable_precision(options.precision);
     plan->result_sizes = found->second->result_sizes;
-    plan->visible_results = plan->traced.results.size();
     plan->seed = numbers->seed;
   } else {
     trace(arguments, body, *plan);
   }
   plan->options = {.memory_budget = options.memory_budget, .batch_arguments = options.batch};
-  plan->compiled = compile(plan->traced, plan->options);
-  std::vector<Variable> variables;
-  for (const auto& variable : plan->compiled.graph.variables) {
-    variables.push_back(variable.variable);
-    plan->assigns |= variable.update >= 0;
-  }
-  plan->gates = VariableStorage::gates(variables);
+  compile_trace(*plan);
   auto made = std::make_shared<Plan>(std::move(plan));
   keep(signature, made);
   return made;
@@ -224,7 +245,6 @@ Flat FunctionCore::call(const Flat& arguments, Body body) {
   Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
                         ? state.run_checked(*plan, arguments, body, number)
                         : state.run(*plan, arguments, number);
-  results.resize(plan->state().visible_results);
   return {std::move(results), plan->state().result_sizes};
 }
 
@@ -248,7 +268,8 @@ Tensors FunctionCore::State::run(Plan& plan, const Flat& arguments, std::uint64_
   return std::move(outcome.results);
 }
 
-// Eager first, from the same state and with the same random numbers; then everything is put back, and the plan runs.
+// Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
+// numbers.
 Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number) {
   auto& planned = plan.state();
   const auto values = [&] {
@@ -258,6 +279,12 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
     return list;
   };
   const std::vector<Tensor> before = values();
+  const auto put_back = [&] {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      Variable variable = planned.traced.variables[i].variable;
+      variable.assign(before[i]);
+    }
+  };
   GradientLog log;
   Tensors eager;
   {
@@ -266,11 +293,15 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
   }
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
   const std::vector<Tensor> after = values();
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    Variable variable = planned.traced.variables[i].variable;
-    variable.assign(before[i]);
+  put_back();
+  if (planned.with_gradients) {
+    const Tensors checked = run_with_gradients(planned, arguments.tensors, number);
+    compare_with_eager(planned, checked, eager, values(), after);
+    planned.with_gradients.reset();
+    put_back();
   }
   Tensors results = run(plan, arguments, number);
+  eager.resize(results.size());
   compare_with_eager(planned, results, eager, values(), after);
   return results;
 }
@@ -284,7 +315,6 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
     const PlanState& plan = entry->plan->state();
     SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced};
-    saved.graph.results.resize(plan.visible_results);
     graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
   }
   return graphs;

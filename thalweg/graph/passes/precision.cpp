@@ -41,11 +41,11 @@ class Uses {
     bool reaches = is_product(rule), wanted = reaches, stays_wide = false;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Use& out = at(node.outputs[i]);
-      if (rule.kind == Narrowing::follow && rule.outputs[i]) wanted |= out.wanted, reaches |= out.reaches;
-      if (rule.kind == Narrowing::elementwise) {
-        reaches |= out.reaches;
-        stays_wide |= out.stays_wide && !(out.wanted && !out.kept);
-      }
+      const bool follows = rule.kind == Narrowing::follow && rule.outputs[i];
+      if (!follows && rule.kind != Narrowing::elementwise) continue;
+      wanted |= follows && out.wanted;
+      reaches |= out.reaches;
+      stays_wide |= out.stays_wide && (out.kept || !out.wanted);
     }
     stays_wide |= rule.kind == Narrowing::wide || rule.kind == Narrowing::read;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
