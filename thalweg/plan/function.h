@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "thalweg/core/function_ref.h"
+#include "thalweg/core/precision.h"
 #include "thalweg/core/variable.h"
 #include "thalweg/plan/buckets.h"
 #include "thalweg/plan/plan.h"
@@ -21,10 +22,11 @@ namespace thalweg {
 
 struct FunctionOptions {
   std::string name = "function";
-  std::int64_t memory_budget = 0;    // bytes for everything but the arguments; 0: no limit
-  int max_plans = 64;                // plans kept; the one used longest ago goes first
-  bool check_against_eager = false;  // runs the first step of each plan both ways and compares
-  Buckets buckets = {};              // lengths that an axis of the arguments is padded to
+  std::int64_t memory_budget = 0;        // bytes for everything but the arguments; 0: no limit
+  Precision precision = Precision::f32;  // of products and activations: bf16 and f16 take half the bytes
+  int max_plans = 64;                    // plans kept; the one used longest ago goes first
+  bool check_against_eager = false;      // runs the first step of each plan both ways and compares
+  Buckets buckets = {};                  // lengths that an axis of the arguments is padded to
   std::vector<int> batch = {};  // arguments with examples along their leading axis; empty: those that are as long as
                                 // the first argument
 };
