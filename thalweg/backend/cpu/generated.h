@@ -1,0 +1,62 @@
+#pragma once
+
+// Elementwise programs as machine code: one loop over whole vectors, values in registers, the same bits as the row
+// kernels give. Made when a program is first worth it, kept within a bound. Without THALWEG_JIT, on a processor without
+// AVX2 or where the system gives no executable memory there is none, and the interpreter of program.cpp does it all.
+#include <memory>
+
+#include "thalweg/core/dtype.h"
+#include "thalweg/core/small_vector.h"
+#include "thalweg/ops/program.h"
+
+namespace thalweg::jit {
+
+struct InputForm {
+  DType dtype;
+  bool scalar;  // one element for all; of the compute type
+  friend bool operator==(const InputForm&, const InputForm&) = default;
+};
+
+// What a program's code depends on besides the program.
+struct Binding {
+  DType compute;  // f32 or f64
+  SmallVector<InputForm, 8> inputs;
+  SmallVector<DType, 4> outputs;
+};
+
+// Whether code reads and writes this dtype while it computes in `compute`.
+constexpr bool has_form(DType dtype, DType compute) {
+  return dtype == compute || (compute == DType::f32 && (dtype == f16 || dtype == bf16 || dtype == DType::boolean));
+}
+
+class Code {
+ public:
+  virtual ~Code() = default;
+  // pointers: the inputs', then the outputs', of which one may stand in the place of an input. count: a multiple of
+  // `lanes`, not 0.
+  void run(const void* const* pointers, std::int64_t count) const { function(pointers, count); }
+
+  std::int64_t lanes = 0;
+
+ protected:
+  void (*function)(const void* const* pointers, std::int64_t count) = nullptr;
+};
+
+// The code of a program; null: there is none. `elements`: how many it is wanted for; code for few elements is made only
+// when it is asked for again.
+std::shared_ptr<const Code> find_code(const Program& program, const Binding& binding, std::int64_t elements);
+
+// Who runs programs. THALWEG_PROGRAMS=interpreted in the environment keeps the interpreter; the rest is for tests.
+enum class Mode { automatic, interpreted, generated };
+Mode mode();
+void set_mode(Mode mode);
+
+struct CodeCounts {
+  std::int64_t programs = 0;  // kept
+  std::int64_t bytes = 0;     // of their code, whole pages
+  std::int64_t made = 0;      // since the process began
+  std::int64_t without = 0;   // asked for and not to be had, as a row of theirs has no straight vector code
+};
+CodeCounts code_counts();
+
+}  // namespace thalweg::jit

@@ -1,0 +1,166 @@
+// The code of programs, made when it is asked for and kept.
+#include "thalweg/backend/cpu/generated.h"
+
+#include <bit>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+// Before any header of Highway.
+#include "thalweg/backend/cpu/targets.h"
+
+#include <hwy/highway.h>
+
+#include "thalweg/backend/cpu/jit/code_memory.h"
+#include "thalweg/backend/cpu/jit/emitter.h"
+
+namespace thalweg::jit {
+namespace {
+
+constexpr std::size_t max_code_bytes = 64 * 1024;
+constexpr std::size_t max_programs = 512;  // then all are dropped: what is in use is soon made again
+// Code costs some 30 us. For fewer elements than this it is made when the program comes a second time.
+constexpr std::int64_t worth_at_once = 16 * 1024;
+
+std::optional<Isa> best_isa() {
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  if (targets & HWY_AVX3) return Isa::avx512;
+  if (targets & HWY_AVX2) return Isa::avx2;
+  return std::nullopt;
+}
+
+class OwnedCode : public Code {
+ public:
+  OwnedCode(std::unique_ptr<CodeMemory> memory, std::int64_t elements_per_vector) : memory_(std::move(memory)) {
+    lanes = elements_per_vector;
+    function = std::bit_cast<decltype(function)>(memory_->data());
+  }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(memory_->bytes()); }
+
+ private:
+  std::unique_ptr<CodeMemory> memory_;
+};
+
+std::shared_ptr<const OwnedCode> make_code(const Program& program, const Binding& binding, Isa isa) {
+  const auto recording = record(program, binding);
+  if (!recording) return nullptr;
+  const std::unique_ptr<std::byte[]> buffer(new std::byte[max_code_bytes]);
+  try {
+    Emitter emitter(*recording, isa, buffer.get(), max_code_bytes);
+    auto memory = CodeMemory::make(buffer.get(), emitter.emit());
+    if (!memory) return nullptr;
+    const int vector_bytes = isa == Isa::avx512 ? 64 : 32, lane_bytes = binding.compute == DType::f64 ? 8 : 4;
+    return std::make_shared<const OwnedCode>(std::move(memory), vector_bytes / lane_bytes);
+  } catch (const Xbyak::Error&) {  // longer than any program worth it
+    return nullptr;
+  }
+}
+
+class Hash {
+ public:
+  void add(std::uint64_t value) { mixed_ = (mixed_ ^ value) * 0x9E3779B97F4A7C15U, mixed_ ^= mixed_ >> 29; }
+  std::uint64_t value() const { return mixed_; }
+
+ private:
+  std::uint64_t mixed_ = 0;
+};
+
+std::uint64_t hash(const Program& program, const Binding& binding, Isa isa) {
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(isa) | static_cast<std::uint64_t>(binding.compute) << 8);
+  for (const auto& [dtype, scalar] : binding.inputs) hash.add(static_cast<std::uint64_t>(dtype) << 1 | scalar);
+  for (const DType dtype : binding.outputs) hash.add(static_cast<std::uint64_t>(dtype));
+  for (const double constant : program.constants) hash.add(std::bit_cast<std::uint64_t>(constant));
+  for (const auto& [row, operands] : program.instructions)
+    hash.add(static_cast<std::uint64_t>(row) ^ static_cast<std::uint64_t>(operands[0] + 1) << 8 ^
+             static_cast<std::uint64_t>(operands[1] + 1) << 24 ^ static_cast<std::uint64_t>(operands[2] + 1) << 40);
+  for (const int output : program.outputs) hash.add(static_cast<std::uint64_t>(output));
+  return hash.value();
+}
+
+struct Entry {
+  Program program;
+  Binding binding;
+  Isa isa;
+  bool tried = false;
+  std::shared_ptr<const OwnedCode> code = nullptr;
+
+  bool is_of(const Program& other, const Binding& bound, Isa wanted) const {
+    const auto same_bits = [](double x, double z) {
+      return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(z);
+    };
+    return isa == wanted && program.inputs == other.inputs && program.instructions == other.instructions &&
+           program.outputs == other.outputs && binding.compute == bound.compute &&
+           std::ranges::equal(program.constants, other.constants, same_bits) &&
+           std::ranges::equal(binding.inputs, bound.inputs) && std::ranges::equal(binding.outputs, bound.outputs);
+  }
+};
+
+class Cache {
+ public:
+  std::shared_ptr<const Code> find(const Program& program, const Binding& binding, Isa isa, bool at_once) {
+    const std::uint64_t key = hash(program, binding, isa);
+    {
+      const std::shared_lock lock(mutex_);
+      if (const Entry* entry = lookup(key, program, binding, isa); entry && entry->tried) return entry->code;
+    }
+    const std::lock_guard lock(mutex_);
+    Entry* entry = lookup(key, program, binding, isa);
+    if (entry && entry->tried) return entry->code;
+    const bool again = entry != nullptr;
+    if (!entry) entry = add(key, {program, binding, isa});
+    if (again || at_once) make(*entry);
+    return entry->code;
+  }
+
+  CodeCounts counts() {
+    const std::shared_lock lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  Entry* lookup(std::uint64_t key, const Program& program, const Binding& binding, Isa isa) {
+    const auto [first, last] = entries_.equal_range(key);
+    for (auto at = first; at != last; ++at)
+      if (at->second.is_of(program, binding, isa)) return &at->second;
+    return nullptr;
+  }
+
+  Entry* add(std::uint64_t key, Entry entry) {
+    if (entries_.size() >= max_programs) {
+      entries_.clear();
+      counts_.programs = counts_.bytes = 0;
+    }
+    return &entries_.emplace(key, std::move(entry))->second;
+  }
+
+  void make(Entry& entry) {
+    entry.tried = true;
+    entry.code = make_code(entry.program, entry.binding, entry.isa);
+    if (entry.code)
+      ++counts_.programs, ++counts_.made, counts_.bytes += entry.code->bytes();
+    else
+      ++counts_.without;
+  }
+
+  std::shared_mutex mutex_;
+  std::unordered_multimap<std::uint64_t, Entry> entries_;
+  CodeCounts counts_;
+};
+
+Cache& cache() {
+  static auto* only = new Cache;  // outlives every thread that runs code
+  return *only;
+}
+
+}  // namespace
+
+std::shared_ptr<const Code> find_code(const Program& program, const Binding& binding, std::int64_t elements) {
+  const auto isa = best_isa();
+  if (!isa) return nullptr;
+  return cache().find(program, binding, *isa, mode() == Mode::generated || elements >= worth_at_once);
+}
+
+CodeCounts code_counts() { return cache().counts(); }
+
+}  // namespace thalweg::jit
