@@ -22,6 +22,7 @@ struct Binding {
   DType compute;  // f32 or f64
   SmallVector<InputForm, 8> inputs;
   SmallVector<DType, 4> outputs;
+  bool streamed = false;  // outputs of the compute type are written past the caches; then they begin at 64 bytes
 };
 
 // Whether code reads and writes this dtype while it computes in `compute`.
@@ -46,7 +47,7 @@ class Code {
 // when it is asked for again.
 std::shared_ptr<const Code> find_code(const Program& program, const Binding& binding, std::int64_t elements);
 
-// Who runs programs. THALWEG_PROGRAMS=interpreted in the environment keeps the interpreter; the rest is for tests.
+// Who runs programs: code where that pays, or for tests and benchmarks always one of the two.
 enum class Mode { automatic, interpreted, generated };
 Mode mode();
 void set_mode(Mode mode);

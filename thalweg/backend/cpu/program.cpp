@@ -145,8 +145,13 @@ class Execution {
   bool large_;  // worth a prefetch
 };
 
-// A single row is a loop already: its own code pays where the operands come from memory.
-constexpr std::int64_t single_row_size = 16 * 1024;
+// A single row is a loop already: its own code pays where the operands come from memory. A longer program saves a
+// call and a pass over the first-level cache with each instruction but one; to find its code takes some 50 ns.
+constexpr std::int64_t single_row_size = 16 * 1024, saved_size = 256;
+
+bool pays(const Program& program, std::int64_t n) {
+  return n * (static_cast<std::int64_t>(program.instructions.size()) - 1) >= saved_size || n >= single_row_size;
+}
 
 std::atomic<jit::Mode> current_mode = jit::Mode::automatic;
 
@@ -155,8 +160,7 @@ template <class T, class F>
 void with_execution(const Program& program, Arrays in, const Shape& shape, Arrays out, F&& f) {
   if constexpr (std::is_floating_point_v<T>) {
     const jit::Mode mode = jit::mode();
-    const bool wanted = program.instructions.size() > 1 || shape.size() >= single_row_size;
-    if (mode == jit::Mode::generated || (mode == jit::Mode::automatic && wanted)) {
+    if (mode == jit::Mode::generated || (mode == jit::Mode::automatic && pays(program, shape.size()))) {
       const GeneratedExecution<T> generated(program, in, shape, out);
       if (generated.possible()) return f(generated);
     }

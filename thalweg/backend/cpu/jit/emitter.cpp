@@ -80,6 +80,7 @@ void Emitter::enter() {
 }
 
 void Emitter::leave() {
+  if (recording_.binding.streamed) sfence();  // before others are told that the results are there
   mov(rsp, ptr[rsp]);
   for (std::size_t i = std::size(pointer_registers); i-- > first_callers_register;)
     if (std::find(pointers_.begin(), pointers_.end(), pointer_registers[i]) != pointers_.end())
@@ -232,10 +233,13 @@ void Emitter::load_input(int node) {
 
 void Emitter::store_output(int node, int output) {
   const DType dtype = recording_.binding.outputs[static_cast<std::size_t>(output)];
+  const Address to = elements(static_cast<int>(recording_.binding.inputs.size()) + output, dtype);
   const Vector value = in_register(node);
   const int spare = dtype == DType::bf16 || dtype == DType::boolean ? allocate(vectors_) : 0;
-  store_elements(dtype, elements(static_cast<int>(recording_.binding.inputs.size()) + output, dtype), value,
-                 vector(spare));
+  if (recording_.binding.streamed && dtype == recording_.binding.compute)
+    vmovntps(to, value);
+  else
+    store_elements(dtype, to, value, vector(spare));
   release();
 }
 

@@ -6,11 +6,6 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-// Before any header of Highway.
-#include "thalweg/backend/cpu/targets.h"
-
-#include <hwy/highway.h>
-
 #include "thalweg/backend/cpu/jit/code_memory.h"
 #include "thalweg/backend/cpu/jit/emitter.h"
 
@@ -21,13 +16,6 @@ constexpr std::size_t max_code_bytes = 64 * 1024;
 constexpr std::size_t max_programs = 512;  // then all are dropped: what is in use is soon made again
 // Code costs some 30 us. For fewer elements than this it is made when the program comes a second time.
 constexpr std::int64_t worth_at_once = 16 * 1024;
-
-std::optional<Isa> best_isa() {
-  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
-  if (targets & HWY_AVX3) return Isa::avx512;
-  if (targets & HWY_AVX2) return Isa::avx2;
-  return std::nullopt;
-}
 
 class OwnedCode : public Code {
  public:
@@ -67,7 +55,8 @@ class Hash {
 
 std::uint64_t hash(const Program& program, const Binding& binding, Isa isa) {
   Hash hash;
-  hash.add(static_cast<std::uint64_t>(isa) | static_cast<std::uint64_t>(binding.compute) << 8);
+  hash.add(static_cast<std::uint64_t>(isa) | static_cast<std::uint64_t>(binding.compute) << 8 |
+           static_cast<std::uint64_t>(binding.streamed) << 16);
   for (const auto& [dtype, scalar] : binding.inputs) hash.add(static_cast<std::uint64_t>(dtype) << 1 | scalar);
   for (const DType dtype : binding.outputs) hash.add(static_cast<std::uint64_t>(dtype));
   for (const double constant : program.constants) hash.add(std::bit_cast<std::uint64_t>(constant));
@@ -90,7 +79,7 @@ struct Entry {
       return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(z);
     };
     return isa == wanted && program.inputs == other.inputs && program.instructions == other.instructions &&
-           program.outputs == other.outputs && binding.compute == bound.compute &&
+           program.outputs == other.outputs && binding.compute == bound.compute && binding.streamed == bound.streamed &&
            std::ranges::equal(program.constants, other.constants, same_bits) &&
            std::ranges::equal(binding.inputs, bound.inputs) && std::ranges::equal(binding.outputs, bound.outputs);
   }
@@ -156,7 +145,7 @@ Cache& cache() {
 }  // namespace
 
 std::shared_ptr<const Code> find_code(const Program& program, const Binding& binding, std::int64_t elements) {
-  const auto isa = best_isa();
+  const auto isa = current_isa();
   if (!isa) return nullptr;
   return cache().find(program, binding, *isa, mode() == Mode::generated || elements >= worth_at_once);
 }

@@ -4,11 +4,10 @@
 // registers of their own), on floats or doubles.
 #include <xbyak/xbyak.h>
 
+#include "thalweg/backend/cpu/jit/isa.h"
 #include "thalweg/backend/cpu/jit/recording.h"
 
 namespace thalweg::jit {
-
-enum class Isa : std::uint8_t { avx2, avx512 };
 
 class Instructions : public Xbyak::CodeGenerator {
  public:
