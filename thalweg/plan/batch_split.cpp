@@ -385,4 +385,10 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::i
   return {{}, obstacle};
 }
 
+bool adds_parts(const BatchSplit& split) {
+  return std::any_of(split.graph.nodes.begin(), split.graph.nodes.end(), [](const Node& node) {
+    return is_op(node, micro_batches_info()) && !static_cast<const MicroBatches*>(node.op.get())->sums.empty();
+  });
+}
+
 }  // namespace thalweg

@@ -11,7 +11,7 @@ using namespace thalweg::testing;
 namespace {
 
 // The backward program of a row; its reference runs the same rows one by one.
-Sample sample(const char* label, Row row, Needs needs, std::vector<Shape> shapes) {
+Sample sample(const char* label, Row row, Needs needs, const std::vector<Shape>& shapes) {
   const RowGradient& gradient = row_gradient(row, needs);
   Sample result{.op = "fused", .label = label, .inputs = {}, .call = [&gradient](const std::vector<Tensor>& in) {
                   return std::vector<Tensor>(run_fused(gradient.program, Tensors(in)));
@@ -22,10 +22,10 @@ Sample sample(const char* label, Row row, Needs needs, std::vector<Shape> shapes
 }
 
 // x * y, or x * x, reduced as it is computed; no axes: all of them.
-Sample reduced(const char* label, const OpInfo& reduction, const Ints& axes, std::vector<Shape> shapes) {
+Sample reduced(const char* label, const OpInfo& reduction, const Ints& axes, const std::vector<Shape>& shapes) {
   Program program{static_cast<int>(shapes.size()), {}, {{Row::multiply, {0, shapes.size() > 1 ? 1 : 0, -1}}}, {}};
   program.outputs = {program.inputs};
-  const auto attributes = axes.size() > 0 ? make_attributes(reduction, {{"axes", std::span(axes)}}) : reduction.make();
+  const auto attributes = !axes.empty() ? make_attributes(reduction, {{"axes", std::span(axes)}}) : reduction.make();
   const auto op = make_fused_reduce(std::make_shared<const Program>(program), reduction, attributes);
   Sample result{
       .op = "fused_reduce",
@@ -38,8 +38,8 @@ Sample reduced(const char* label, const OpInfo& reduction, const Ints& axes, std
   return result;
 }
 
-Sample reduced_large(const char* label, const Ints& axes, std::vector<Shape> shapes) {
-  Sample result = reduced(label, reduce_sum_info(), axes, std::move(shapes));
+Sample reduced_large(const char* label, const Ints& axes, const std::vector<Shape>& shapes) {
+  Sample result = reduced(label, reduce_sum_info(), axes, shapes);
   result.large = true;
   return result;
 }

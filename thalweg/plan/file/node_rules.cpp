@@ -320,7 +320,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"gather", {2, 2, with_axis}}, {"embedding_lookup", {2, 2, any}}, {"gather_nd", {2, 2, any}},
       {"scatter_nd", {2, 2, any}}, {"tensor_scatter_nd_add", {3, 3, any}}, {"tensor_scatter_nd_update", {3, 3, any}},
       {"unsorted_segment_sum", {2, 2, any}}, {"unsorted_segment_max", {2, 2, any}}, {"one_hot", {1, 1, one_hot}},
-      {"distinct_rows", {1, 1, any}}, {"take_rows", {2, 2, any}}, {"put_rows", {3, 3, any}},
+      {"distinct_rows", {1, 1, any}}, {"take_rows", {2, 2, any}}, {"put_rows", {3, 3, any}}, {"limit_skips", {2, 2, any}},
       {"argsort", {1, 1, any}}, {"top_k", {1, 1, any}}, {"take_along", {2, 2, any}}, {"put_along", {2, 2, any}},
       {"convolution", {2, 2, check_spatial}}, {"convolution_backward_data", {2, 2, convolution_backward_data}},
       {"convolution_backward_weights", {2, 2, convolution_backward_weights}},
