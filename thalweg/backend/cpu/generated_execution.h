@@ -172,7 +172,7 @@ class GeneratedExecution {
       std::memcpy(results[i], rest[operands_.size() + i], static_cast<std::size_t>(n * size_of(out[i].dtype())));
   }
 
-  SmallVector<GeneratedOperand<T>, 3> operands_;
+  SmallVector<GeneratedOperand<T>, 8> operands_;
   std::shared_ptr<const jit::Code> code_;
 };
 
