@@ -12,6 +12,7 @@
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/expression.h"
 #include "thalweg/ops/random/random.h"
+#include "thalweg/ops/reduce/kernel.h"
 #include "thalweg/ops/row_language.h"
 
 using namespace thalweg;
@@ -83,6 +84,13 @@ void check(const Case& c) {
     }
 }
 
+// best: seconds, interpreted and generated
+void print(const char* name, std::int64_t rows, std::int64_t columns, double bytes, const double* best) {
+  std::printf("%-28s %8lld x %-5lld interpreted %10.2f us %6.1f GB/s   generated %10.2f us %6.1f GB/s   %.2f\n", name,
+              static_cast<long long>(rows), static_cast<long long>(columns), best[0] * 1e6, bytes / best[0] / 1e9,
+              best[1] * 1e6, bytes / best[1] / 1e9, best[0] / best[1]);
+}
+
 void measure(const Case& c, std::int64_t columns, std::int64_t count) {
   Bound bound(c, columns, count);
   double best[2] = {1e9, 1e9};
@@ -91,9 +99,34 @@ void measure(const Case& c, std::int64_t columns, std::int64_t count) {
       double& least = best[mode == jit::Mode::generated];
       least = std::min(least, bench::best_seconds([&] { run(mode, c, bound); }, 3));
     }
-  std::printf("%-28s %8lld x %-5lld interpreted %10.2f us %6.1f GB/s   generated %10.2f us %6.1f GB/s   %.2f\n", c.name,
-              static_cast<long long>(count), static_cast<long long>(columns), best[0] * 1e6,
-              bound.bytes / best[0] / 1e9, best[1] * 1e6, bound.bytes / best[1] / 1e9, best[0] / best[1]);
+  print(c.name, count, columns, bound.bytes, best);
+}
+
+// A program whose results are added up as they are made.
+void measure_sum_of_squares(std::int64_t size) {
+  const Tensor x = random::normal({size}, {.seed = 1});
+  const Array in{mutable_data(x), &x.spec()};
+  const Program& program = row_program(Row::square);
+  const cpu::Reduction reduction{cpu::Combine::sum, false, {0}};
+  std::vector<std::byte> scratch(static_cast<std::size_t>(cpu::reduce_workspace(reduction, x.spec())));
+  double best[2], sums[2];
+  for (const auto mode : {jit::Mode::interpreted, jit::Mode::generated}) {
+    const int which = mode == jit::Mode::generated;
+    jit::set_mode(mode);
+    float sum = 0;
+    const Spec scalar{f32, {}};
+    best[which] = bench::best_seconds([&] {
+      with_program(program, {&in, 1}, x.spec(), [&](ReadElements read) {
+        cpu::reduce(reduction, x.spec(), read, {&sum, &scalar}, scratch.data());
+      });
+    });
+    sums[which] = sum;
+  }
+  if (sums[0] != sums[1]) {
+    std::fprintf(stderr, "sum of squares: generated and interpreted results differ\n");
+    std::exit(1);
+  }
+  print("sum of squares", size, 1, 4.0 * static_cast<double>(size), best);
 }
 
 const Program* written(int inputs, Expressions (*formula)(const Expressions&)) {
@@ -134,5 +167,6 @@ int main(int argc, char** argv) {
     measure(c, 64, 64);
     measure(c, 10, 1);
   }
+  for (const std::int64_t size : {10'000'000, 100'000, 1000}) measure_sum_of_squares(size);
   measure_making();
 }
