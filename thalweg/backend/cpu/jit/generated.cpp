@@ -87,19 +87,21 @@ struct Entry {
 
 class Cache {
  public:
-  std::shared_ptr<const Code> find(const Program& program, const Binding& binding, Isa isa, bool at_once) {
+  // Null: neither code nor the knowledge that there is none.
+  std::shared_ptr<const Entry> find(const Program& program, const Binding& binding, Isa isa, bool at_once) {
     const std::uint64_t key = hash(program, binding, isa);
     {
       const std::shared_lock lock(mutex_);
-      if (const Entry* entry = lookup(key, program, binding, isa); entry && entry->tried) return entry->code;
+      if (auto entry = lookup(key, program, binding, isa); entry && entry->tried) return entry;
     }
     const std::lock_guard lock(mutex_);
-    Entry* entry = lookup(key, program, binding, isa);
-    if (entry && entry->tried) return entry->code;
+    auto entry = lookup(key, program, binding, isa);
+    if (entry && entry->tried) return entry;
     const bool again = entry != nullptr;
     if (!entry) entry = add(key, {program, binding, isa});
-    if (again || at_once) make(*entry);
-    return entry->code;
+    if (!again && !at_once) return nullptr;
+    make(*entry);
+    return entry;
   }
 
   CodeCounts counts() {
@@ -108,19 +110,19 @@ class Cache {
   }
 
  private:
-  Entry* lookup(std::uint64_t key, const Program& program, const Binding& binding, Isa isa) {
+  std::shared_ptr<Entry> lookup(std::uint64_t key, const Program& program, const Binding& binding, Isa isa) {
     const auto [first, last] = entries_.equal_range(key);
     for (auto at = first; at != last; ++at)
-      if (at->second.is_of(program, binding, isa)) return &at->second;
+      if (at->second->is_of(program, binding, isa)) return at->second;
     return nullptr;
   }
 
-  Entry* add(std::uint64_t key, Entry entry) {
+  std::shared_ptr<Entry> add(std::uint64_t key, Entry entry) {
     if (entries_.size() >= max_programs) {
       entries_.clear();
       counts_.programs = counts_.bytes = 0;
     }
-    return &entries_.emplace(key, std::move(entry))->second;
+    return entries_.emplace(key, std::make_shared<Entry>(std::move(entry)))->second;
   }
 
   void make(Entry& entry) {
@@ -133,7 +135,7 @@ class Cache {
   }
 
   std::shared_mutex mutex_;
-  std::unordered_multimap<std::uint64_t, Entry> entries_;
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<Entry>> entries_;
   CodeCounts counts_;
 };
 
@@ -142,12 +144,28 @@ Cache& cache() {
   return *only;
 }
 
+// What this thread found last for programs at such an address: no lock and no hash of the whole program. Keeps some
+// code alive beyond the bound.
+std::shared_ptr<const Entry>& recently_found(const Program& program, const Binding& binding) {
+  constexpr std::size_t places = 64;
+  static thread_local std::shared_ptr<const Entry> recent[places];
+  std::size_t mixed = reinterpret_cast<std::uintptr_t>(&program) >> 4;
+  for (const auto& input : binding.inputs) mixed = mixed * 2 + input.scalar;
+  return recent[(mixed * 0x9E3779B97F4A7C15U >> 32) % places];
+}
+
 }  // namespace
 
 std::shared_ptr<const Code> find_code(const Program& program, const Binding& binding, std::int64_t elements) {
   const auto isa = current_isa();
   if (!isa) return nullptr;
-  return cache().find(program, binding, *isa, mode() == Mode::generated || elements >= worth_at_once);
+  auto& known = recently_found(program, binding);
+  if (!known || !known->is_of(program, binding, *isa)) {
+    auto found = cache().find(program, binding, *isa, mode() == Mode::generated || elements >= worth_at_once);
+    if (!found) return nullptr;
+    known = std::move(found);
+  }
+  return known->code;
 }
 
 CodeCounts code_counts() { return cache().counts(); }
