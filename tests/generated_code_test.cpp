@@ -4,10 +4,12 @@
 #include <bit>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "tests/kernel_testing.h"
 #include "thalweg/backend/cpu/generated.h"
 #include "thalweg/core/convert.h"
+#include "thalweg/core/memory.h"
 #include "thalweg/ops/broadcast.h"
 #include "thalweg/ops/row_gradients.h"
 
@@ -21,13 +23,16 @@ struct ModeScope {
   ~ModeScope() { jit::set_mode(jit::Mode::automatic); }
 };
 
-// An array with values of its own.
+// An array with values of its own, aligned as tensors are.
 struct Owned {
   Spec spec;
   Bytes bytes;
 
-  explicit Owned(const Spec& s) : spec(s), bytes(static_cast<std::size_t>(s.size() * size_of(s.dtype))) {}
-  Array array() { return {bytes.data(), &spec}; }
+  explicit Owned(const Spec& s) : spec(s), bytes(static_cast<std::size_t>(s.bytes()) + memory::alignment) {}
+  Array array() {
+    const auto past = reinterpret_cast<std::uintptr_t>(bytes.data()) % memory::alignment;
+    return {bytes.data() + (memory::alignment - past), &spec};
+  }
 };
 
 // Ordinary numbers and all that is not: zeros of both signs, infinities, NaN, denormals, the edges of functions.
@@ -229,6 +234,38 @@ TEST(generated_code, elements_are_read_from_anywhere) {
       expect_same(parts, whole[0]);
     }
   });
+}
+
+// Written past the caches, where vectors stay whole and where they do not.
+TEST(generated_code, large_results) {
+  const Program program{
+      .inputs = 2, .constants = {}, .instructions = {{Row::add, {0, 1, -1}}, {Row::relu, {2, -1, -1}}}, .outputs = {3}};
+  std::mt19937 random(5);
+  for (const Shape& shape : {Shape{8'400'005}, Shape{16'500, 512}, Shape{8'400, 1001}}) {
+    const Spec spec{f32, shape};
+    std::vector<Owned> in{some_array(random, spec), some_array(random, {f32, {shape[shape.rank() - 1]}})};
+    compare(program, in, spec);
+  }
+}
+
+TEST(generated_code, is_made_and_found_by_several_threads) {
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([thread] {
+      for (int i = 0; i < 400; ++i) {
+        const float constant = static_cast<float>((i * (thread + 1)) % 60);
+        const Program program{.inputs = 1,
+                              .constants = {constant},
+                              .instructions = {{Row::add, {0, 1, -1}}, {Row::multiply, {2, 2, -1}}},
+                              .outputs = {3}};
+        std::vector<float> x(300, 2.f), y(300);
+        const Spec spec{f32, {300}};
+        const Array in{x.data(), &spec}, out{y.data(), &spec};
+        run_program(program, {&in, 1}, {&out, 1});
+        ASSERT_EQ(y[299], (2 + constant) * (2 + constant));
+      }
+    });
+  for (auto& thread : threads) thread.join();
 }
 
 TEST(generated_code, is_kept_within_a_bound_and_counted) {

@@ -13,7 +13,7 @@ namespace thalweg {
 template <class T>
 class GeneratedOperand {
  public:
-  static constexpr std::int64_t buffer_size = 512;  // elements
+  static constexpr std::int64_t buffer_size = 256;  // elements
 
   GeneratedOperand(const Array& array, const Shape& shape)
       : source_(array, shape), way_(way_of(source_.walk)), size_(shape.size()) {}
@@ -62,7 +62,7 @@ class GeneratedOperand {
 
  private:
   // Runs that are worth a call of the code for each; shorter ones go through the buffer.
-  static constexpr std::int64_t shortest_run = 256, shortest_repetition = 128;
+  static constexpr std::int64_t shortest_run = 128, shortest_repetition = 128;
 
   enum class Way {
     whole,       // element by element in the order of the result
