@@ -32,15 +32,21 @@ constexpr bool has_form(DType dtype, DType compute) {
 
 class Code {
  public:
-  virtual ~Code() = default;
+  using Function = void (*)(const void* const* pointers, std::int64_t count);
+
+  // memory: where the function stands, for as long as this lives
+  Code(Function function, std::int64_t lanes, std::shared_ptr<const void> memory)
+      : function_(function), lanes_(lanes), memory_(std::move(memory)) {}
+
   // pointers: the inputs', then the outputs', of which one may stand in the place of an input. count: a multiple of
-  // `lanes`, not 0.
-  void run(const void* const* pointers, std::int64_t count) const { function(pointers, count); }
+  // lanes(), not 0.
+  void run(const void* const* pointers, std::int64_t count) const { function_(pointers, count); }
+  std::int64_t lanes() const { return lanes_; }
 
-  std::int64_t lanes = 0;
-
- protected:
-  void (*function)(const void* const* pointers, std::int64_t count) = nullptr;
+ private:
+  Function function_;
+  std::int64_t lanes_;
+  std::shared_ptr<const void> memory_;
 };
 
 // The code of a program; null: there is none. `elements`: how many it is wanted for; code for few elements is made only

@@ -126,7 +126,7 @@ class GeneratedExecution {
         pointers[i] = operands_[i].at(start, n, buffers[i], start == begin ? end - begin : 0);
       for (std::size_t i = 0; i < out.size(); ++i)
         pointers[operands_.size() + i] = out[i].template as<std::byte>() + (start - origin) * size_of(out[i].dtype());
-      const std::int64_t whole = n - n % code_->lanes;
+      const std::int64_t whole = n - n % code_->lanes();
       if (whole > 0) code_->run(pointers, whole);
       if (whole < n) run_rest(pointers, whole, n - whole, out);
       start += n;
@@ -167,7 +167,7 @@ class GeneratedExecution {
       results[i] = static_cast<std::byte*>(const_cast<void*>(pointer)) + done * size_of(out[i].dtype());
       pointer = rest[operands_.size() + i];
     }
-    code_->run(pointers, code_->lanes);
+    code_->run(pointers, code_->lanes());
     for (std::size_t i = 0; i < out.size(); ++i)
       std::memcpy(results[i], rest[operands_.size() + i], static_cast<std::size_t>(n * size_of(out[i].dtype())));
   }

@@ -36,6 +36,7 @@ class Emitter : private Instructions {
   // Writes the function into the buffer and returns its size. It does not depend on where it stands. Throws
   // Xbyak::Error if the buffer is too small.
   std::size_t emit();
+  using Instructions::lanes;
 
  private:
   static constexpr int frame_head = 64;  // bytes; the caller's stack pointer
@@ -76,7 +77,6 @@ class Emitter : private Instructions {
   int new_slot();
   Address slot_address(int slot);
   Address constant_address(int node, bool repeated);
-  Reg64 pointer(int number);
   Address elements(int number, DType dtype);
 
   void move_to(const Vector& to, int node);

@@ -14,33 +14,27 @@ namespace {
 
 constexpr std::size_t max_code_bytes = 64 * 1024;
 constexpr std::size_t max_programs = 512;  // then all are dropped: what is in use is soon made again
-// Code costs some 30 us. For fewer elements than this it is made when the program comes a second time.
+// Code costs some 15 us. For fewer elements than this it is made when the program comes a second time.
 constexpr std::int64_t worth_at_once = 16 * 1024;
 
-class OwnedCode : public Code {
- public:
-  OwnedCode(std::unique_ptr<CodeMemory> memory, std::int64_t elements_per_vector) : memory_(std::move(memory)) {
-    lanes = elements_per_vector;
-    function = std::bit_cast<decltype(function)>(memory_->data());
-  }
-  std::int64_t bytes() const { return static_cast<std::int64_t>(memory_->bytes()); }
-
- private:
-  std::unique_ptr<CodeMemory> memory_;
+struct MadeCode {
+  std::shared_ptr<const Code> code;
+  std::int64_t bytes = 0;  // whole pages
 };
 
-std::shared_ptr<const OwnedCode> make_code(const Program& program, const Binding& binding, Isa isa) {
+MadeCode make_code(const Program& program, const Binding& binding, Isa isa) {
   const auto recording = record(program, binding);
-  if (!recording) return nullptr;
+  if (!recording) return {};
   const std::unique_ptr<std::byte[]> buffer(new std::byte[max_code_bytes]);
   try {
     Emitter emitter(*recording, isa, buffer.get(), max_code_bytes);
-    auto memory = CodeMemory::make(buffer.get(), emitter.emit());
-    if (!memory) return nullptr;
-    const int vector_bytes = isa == Isa::avx512 ? 64 : 32, lane_bytes = binding.compute == DType::f64 ? 8 : 4;
-    return std::make_shared<const OwnedCode>(std::move(memory), vector_bytes / lane_bytes);
+    const std::shared_ptr<const CodeMemory> memory = CodeMemory::make(buffer.get(), emitter.emit());
+    if (!memory) return {};
+    const auto function = std::bit_cast<Code::Function>(memory->data());
+    return {std::make_shared<const Code>(function, emitter.lanes(), memory),
+            static_cast<std::int64_t>(memory->bytes())};
   } catch (const Xbyak::Error&) {  // longer than any program worth it
-    return nullptr;
+    return {};
   }
 }
 
@@ -72,7 +66,7 @@ struct Entry {
   Binding binding;
   Isa isa;
   bool tried = false;
-  std::shared_ptr<const OwnedCode> code = nullptr;
+  std::shared_ptr<const Code> code = nullptr;
 
   bool is_of(const Program& other, const Binding& bound, Isa wanted) const {
     const auto same_bits = [](double x, double z) {
@@ -127,9 +121,10 @@ class Cache {
 
   void make(Entry& entry) {
     entry.tried = true;
-    entry.code = make_code(entry.program, entry.binding, entry.isa);
-    if (entry.code)
-      ++counts_.programs, ++counts_.made, counts_.bytes += entry.code->bytes();
+    const MadeCode made = make_code(entry.program, entry.binding, entry.isa);
+    entry.code = made.code;
+    if (made.code)
+      ++counts_.programs, ++counts_.made, counts_.bytes += made.bytes;
     else
       ++counts_.without;
   }
