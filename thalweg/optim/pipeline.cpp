@@ -5,6 +5,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/mask.h"
 #include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -84,8 +85,10 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
   return items;
 }
 
-// Row-sparse gradients stay so, with every row once, where the rule can do with rows and they are few.
+// Masked elements have no gradient. Row-sparse gradients stay so, with every row once, where the rule can do with rows
+// and they are few.
 Gradient Pipeline::prepared(const Gradient& gradient, const Variable& variable) const {
+  if (const Variable mask = mask_of(variable); mask.defined()) return where(mask, gradient.dense(), 0);
   if (!gradient.is_sparse()) return gradient;
   const bool few = 5 * gradient.indices().size() <= 4 * variable.shape()[0];
   if (!few || options_.accumulate_steps > 1 || !rule_->by_rows(variable)) return gradient.dense();
@@ -111,7 +114,7 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
     gradient = options.loss_scale->unscaled(gradient, entry->variable().dtype());
   }
   const auto verdict = options.loss_scale->judge(given, names);
-  const Applied applied = advance(items, both(options.only_if, verdict.finite), options);
+  Applied applied = advance(items, both(options.only_if, verdict.finite), options);
   options.loss_scale->settle(verdict);
   return applied;
 }
@@ -148,7 +151,7 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, std
   if (options_.accumulate_steps == 1) return proceed;
   const Tensor part = scalar(std::max<std::int64_t>(examples, 1), f64);
   const Tensor calls = calls_ + 1, weight = weight_ + part;
-  const Tensor due = both(calls == options_.accumulate_steps, proceed);
+  Tensor due = both(calls == options_.accumulate_steps, proceed);
   const auto next = [&](const Tensor& value, const Variable& before) {
     const Tensor after = where(due, 0, value);
     return proceed.defined() ? where(proceed, after, before) : after;
@@ -235,7 +238,16 @@ void Pipeline::update(const std::vector<Item>& items, const Step& step) {
       update_rows(item, frame);
     else
       update_whole(*item.entry, frame, item.gradient);
+    hold_mask(*item.entry);
   }
+}
+
+// Masked elements stay zero, whatever momentum they had.
+void Pipeline::hold_mask(Entry& entry) const {
+  const Variable mask = mask_of(entry.variable());
+  if (!mask.defined()) return;
+  entry.variable().assign(where(mask, entry.variable(), 0));
+  if (options_.ema_momentum) entry.tables.back().assign(where(mask, entry.tables.back(), 0));
 }
 
 // The touched rows are computed from what they were. Unless rows without a gradient rest, all rows then take the update

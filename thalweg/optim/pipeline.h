@@ -70,6 +70,7 @@ class Pipeline {
   void clip(std::vector<Item>& items, const Tensor& norm) const;
   void update(const std::vector<Item>& items, const Step& step);
   void update_rows(const Item& item, const Update& frame);
+  void hold_mask(Entry& entry) const;
 
   const std::string name_;
   const CommonOptions options_;

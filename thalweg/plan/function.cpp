@@ -10,6 +10,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/mask.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/compare.h"
@@ -51,6 +52,7 @@ struct FunctionCore::State {
   using Entries = std::list<Entry>;  // used last stands first
 
   std::shared_ptr<Plan> find(const std::string& signature);
+  void drop_plans_without_masks();
   void trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
@@ -69,6 +71,7 @@ struct FunctionCore::State {
   std::int64_t calls = 0;
   std::vector<std::int64_t> recent_traces;  // call numbers
   int warnings = 0;
+  std::uint64_t masks = mask_version();  // that the plans know
 
   // Of a file: all traces there are, and the numbers of the calls.
   SavedGraphs saved;
@@ -93,8 +96,20 @@ FunctionCore::FunctionCore(FunctionOptions options, SavedGraphs graphs, std::sha
 
 FunctionCore::~FunctionCore() = default;
 
+// Traces from before a variable got a mask do not hold it. Those of a file are as they are.
+void FunctionCore::State::drop_plans_without_masks() {
+  if (masks == mask_version()) return;
+  masks = mask_version();
+  if (!saved.empty() || entries.empty()) return;
+  stats.evictions += static_cast<std::int64_t>(entries.size());
+  stats.last_retrace_reason = "variables got masks";
+  by_signature.clear();
+  entries.clear();
+}
+
 std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
   std::lock_guard lock(mutex);
+  drop_plans_without_masks();
   const auto found = by_signature.find(signature);
   if (found == by_signature.end()) return nullptr;
   entries.splice(entries.begin(), entries, found->second);

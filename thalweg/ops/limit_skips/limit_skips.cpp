@@ -1,7 +1,6 @@
 #include "thalweg/ops/limit_skips/limit_skips.h"
 
 #include "thalweg/core/check.h"
-#include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -50,10 +49,6 @@ void run(const LimitSkips& op, Arrays in, Arrays out) {
 
 bool differentiable(const LimitSkips&) { return false; }
 [[maybe_unused]] bool checks_values(const LimitSkips&) { return true; }
-
-BatchStates batch_rule(const LimitSkips&, Inputs in, BatchStates& states, std::int64_t examples) {
-  return same_axes_rule(in, states, examples, {});
-}
 
 }  // namespace
 
