@@ -114,7 +114,7 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
     gradient = options.loss_scale->unscaled(gradient, entry->variable().dtype());
   }
   const auto verdict = options.loss_scale->judge(given, names);
-  const Applied applied = advance(items, both(options.only_if, verdict.finite), options);
+  Applied applied = advance(items, both(options.only_if, verdict.finite), options);
   options.loss_scale->settle(verdict);
   return applied;
 }
@@ -151,7 +151,7 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, std
   if (options_.accumulate_steps == 1) return proceed;
   const Tensor part = scalar(std::max<std::int64_t>(examples, 1), f64);
   const Tensor calls = calls_ + 1, weight = weight_ + part;
-  const Tensor due = both(calls == options_.accumulate_steps, proceed);
+  Tensor due = both(calls == options_.accumulate_steps, proceed);
   const auto next = [&](const Tensor& value, const Variable& before) {
     const Tensor after = where(due, 0, value);
     return proceed.defined() ? where(proceed, after, before) : after;
