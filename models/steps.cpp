@@ -27,7 +27,7 @@ Run make_run(const Options& options, std::unique_ptr<Optimizer> optimizer, Loss 
   return [trained, loss](const Arguments& arguments) {
     const auto training = nn::training(true);
     GradientTape tape;
-    const Tensor value = loss(trained->model, arguments);
+    Tensor value = loss(trained->model, arguments);
     const auto variables = trained->model.trainable_variables();
     trained->optimizer->apply(tape.gradient(value, variables), variables);
     return value;
@@ -108,8 +108,12 @@ Made gpt(std::int64_t batch, SettingsReader& set) {
   options.width = set.count("width", options.width);
   options.dropout = set.number("dropout", options.dropout);
   const Spec tokens{i32, {batch, set.count("time", options.context)}};
+  const double clip = set.number("clip", 1.0);  // of the gradients' global norm; 0: none
   auto optimizer = std::make_unique<optim::AdamW>(
-      optim::AdamWOptions{.learning_rate = 3e-4, .epsilon = 1e-8, .global_clip_norm = 1.0, .weight_decay = 0.1});
+      optim::AdamWOptions{.learning_rate = 3e-4,
+                          .epsilon = 1e-8,
+                          .global_clip_norm = clip > 0 ? std::optional(clip) : std::nullopt,
+                          .weight_decay = 0.1});
   return {{tokens, tokens}, classifier<Gpt>(options, std::move(optimizer))};
 }
 

@@ -51,7 +51,7 @@ Variable Pipeline::make_state(const std::string& name, const Shape& shape, doubl
 }
 
 Pipeline::Entry Pipeline::make_entry(const Variable& variable) const {
-  Entry entry{.tables = {variable}, .sum = {}, .decay = {}};
+  Entry entry{.tables = {variable}, .sum = {}, .decay = {}, .accumulates = false};
   const std::string prefix = variable.name() + "/";
   const DType dtype = variable.dtype();
   for (const auto& slot : rule_->slots(variable))
