@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/layer.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/mask.h"
 #include "thalweg/ops/clip/norm.h"
@@ -102,6 +103,7 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
                 "expected 0 examples or more, got {}", options.examples);
   if (gradients.empty() && variables.empty()) return Applied(scalar(false, boolean));
   const PauseRecording pause;
+  const LayerScope here(layer_of(optimizer_layer));
   if (entries_.empty()) build(variables);
   auto items = items_of(gradients, variables);
   if (!options.loss_scale) return advance(items, options.only_if, options);
@@ -174,6 +176,7 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, std
 Applied Pipeline::flush(Tensor* gradient_norm) {
   living_.touch();
   const PauseRecording pause;
+  const LayerScope here(layer_of(optimizer_layer));
   std::vector<Item> items;
   for (auto& entry : entries_)
     if (entry.accumulates) items.push_back({&entry, {}, {}});

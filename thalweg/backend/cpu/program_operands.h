@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/op.h"
@@ -20,6 +21,8 @@ void load_run(T* to, const S* from, std::int64_t stride, std::int64_t n) {
     std::fill_n(to, n, convert<T>(*from));
   else if constexpr (std::is_same_v<T, S>)
     std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  else if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>)
+    cpu::widen(from, n, to);
   else
     for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(from[i]);
 }
@@ -89,7 +92,10 @@ template <class T>
 void store(const Array& to, std::int64_t start, const T* from, std::int64_t n) {
   with_storage<T>(to.dtype(), [&]<class S>(TypeTag<S>) {
     S* data = to.as<S>() + start;
-    for (std::int64_t i = 0; i < n; ++i) data[i] = convert<S>(from[i]);
+    if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>)
+      cpu::narrow(from, n, data);
+    else
+      for (std::int64_t i = 0; i < n; ++i) data[i] = convert<S>(from[i]);
   });
 }
 
