@@ -70,6 +70,9 @@ struct FunctionCore::State {
   Tensors run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
   void note_churn();
+  Flat padded(const Flat& given, bool with_mask) const {
+    return {pad_to_bucket(options.buckets, options.name, given.tensors, with_mask), given.sizes};
+  }
 
   const FunctionOptions options;
   std::mutex tracing;  // one trace at a time; calls of known plans go on
@@ -151,7 +154,7 @@ void FunctionCore::State::note_churn() {
   recent_traces.clear();
   warn(
       fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
-                  "arguments few different shapes: pad them to a few sizes",
+                  "arguments few different shapes: .buckets pads them to a few sizes",
                   options.name, stats.last_retrace_reason));
 }
 
@@ -238,8 +241,11 @@ std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, B
   return make(arguments, body, signature);
 }
 
-Flat FunctionCore::call(const Flat& arguments, Body body) {
+Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
   auto& state = *state_;
+  std::optional<Flat> padded;
+  if (with_mask || !state.options.buckets.sizes.empty()) padded = state.padded(given, with_mask);
+  const Flat& arguments = padded ? *padded : given;
   if (tracer()) {  // a function inside a function is part of it
     check_precision_inside(state.options);
     const OpenTrace open(state.options);
@@ -335,7 +341,9 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   return graphs;
 }
 
-const Plan& FunctionCore::plan(const Flat& arguments, Body body) { return *state_->find_or_make(arguments, body); }
+const Plan& FunctionCore::plan(const Flat& arguments, Body body, bool with_mask) {
+  return *state_->find_or_make(state_->padded(arguments, with_mask), body);
+}
 
 FunctionStats FunctionCore::stats() const {
   std::lock_guard lock(state_->mutex);
