@@ -5,6 +5,8 @@
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/autodiff/transforms.h"
 #include "thalweg/backend/describe.h"
+#include "thalweg/checkpoint/manager.h"
+#include "thalweg/checkpoint/weights.h"
 #include "thalweg/core/counters.h"
 #include "thalweg/core/device.h"
 #include "thalweg/core/dtype.h"
