@@ -31,6 +31,7 @@
 #include "thalweg/plan/function.h"
 #include "thalweg/plan/input_gradients.h"
 #include "thalweg/plan/loaded_function.h"
+#include "thalweg/summary/writer.h"
 #include "thalweg/version.h"
 
 namespace tw = thalweg;

@@ -48,4 +48,9 @@ Item::Item(Variable* variable)
             check_specs({{"value", *variable}}, state.tensors);
           }) {}
 
+Item::Item(data::Iterator* iterator)
+    : Item(
+          "iterator", [iterator] { return ItemState{{}, iterator->save_state().to_string()}; },
+          [iterator](const ItemState& state) { iterator->restore(data::State::from_string(state.text)); }) {}
+
 }  // namespace thalweg::checkpoint
