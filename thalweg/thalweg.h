@@ -22,6 +22,7 @@
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/variable.h"
 #include "thalweg/losses/losses.h"
+#include "thalweg/metrics/metrics.h"
 #include "thalweg/nn/nn.h"
 #include "thalweg/ops/ops.h"
 #include "thalweg/optim/learning_rate.h"

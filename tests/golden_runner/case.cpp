@@ -3,47 +3,11 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
+
+#include "tests/golden_runner/json_reader.h"
 
 namespace thalweg::golden {
 namespace {
-
-using Json = nlohmann::json;
-
-const Json& member(const Json& object, const char* name) {
-  if (!object.is_object() || !object.contains(name)) throw Malformed(std::string("\"") + name + "\" is missing");
-  return object.at(name);
-}
-
-std::string text_of(const Json& value, const char* what) {
-  if (!value.is_string()) throw Malformed(std::string(what) + " is not a text");
-  return value.get<std::string>();
-}
-
-const Json& list_of(const Json& object, const char* name) {
-  const auto& list = member(object, name);
-  if (!list.is_array()) throw Malformed(std::string("\"") + name + "\" is not a list");
-  return list;
-}
-
-std::vector<std::string> texts_of(const Json& object, const char* name) {
-  std::vector<std::string> texts;
-  for (const auto& entry : list_of(object, name)) texts.push_back(text_of(entry, name));
-  return texts;
-}
-
-std::vector<Key> keys_of(const Json& object, const char* name) {
-  std::vector<Key> keys;
-  for (const auto& entry : list_of(object, name)) keys.push_back(entry.is_null() ? Key() : text_of(entry, name));
-  return keys;
-}
-
-Tolerance tolerance_of(const Json& object, const char* dtype) {
-  const auto& pair = list_of(member(object, "tol"), dtype);
-  if (pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number())
-    throw Malformed("\"tol\" is not a pair of numbers");
-  return {pair[0].get<double>(), pair[1].get<double>()};
-}
 
 constexpr auto max_integer = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
@@ -68,8 +32,7 @@ Attribute attribute_of(const Json& value, int depth) {
 
 // The attributes, and what optimizers are told besides.
 Attributes attributes_of(const Json& object) {
-  const auto& values = member(object, "attrs");
-  if (!values.is_object()) throw Malformed("\"attrs\" is not an object");
+  const auto& values = object_of(object, "attrs");
   constexpr int depth = 4;  // a list in the configuration of a schedule
   std::map<std::string, Attribute> attributes;
   for (const auto& [name, value] : values.items()) attributes.emplace(name, attribute_of(value, depth));
@@ -100,9 +63,7 @@ void add_final_values(const Json& object, Case& result) {
 std::map<std::size_t, SparseKeys> sparse_of(const Json& object, std::size_t inputs) {
   std::map<std::size_t, SparseKeys> sparse;
   if (!object.contains("sparse_input_grads")) return sparse;
-  const auto& members = object.at("sparse_input_grads");
-  if (!members.is_object()) throw Malformed("\"sparse_input_grads\" is not an object");
-  for (const auto& [number, keys] : members.items()) {
+  for (const auto& [number, keys] : object_of(object, "sparse_input_grads").items()) {
     const bool digits = number.size() == 1 && number[0] >= '0' && number[0] <= '9';
     const auto input = digits ? static_cast<std::size_t>(number[0] - '0') : inputs;
     if (input >= inputs) throw Malformed("\"sparse_input_grads\" names no input: " + number);
@@ -126,19 +87,26 @@ Policy policy_of(const Json& object) {
 // Those listed, and the statistics that a normalization learns.
 std::map<std::string, std::string> weights_after_of(const Json& object) {
   std::map<std::string, std::string> keys;
+  if (object.contains("weights_after")) keys = names_of(object, "weights_after");
   for (const char* name : {"mean", "variance"})
     if (object.contains(name)) keys[name] = text_of(object.at(name), name);
-  if (!object.contains("weights_after")) return keys;
-  const auto& members = object.at("weights_after");
-  if (!members.is_object()) throw Malformed("\"weights_after\" is not an object");
-  for (const auto& [name, key] : members.items()) keys[name] = text_of(key, "weights_after");
   return keys;
+}
+
+// A list of keys, or of a metric a list of such lists.
+void read_inputs(const Json& object, Case& result) {
+  const auto& inputs = list_of(object, "inputs");
+  if (inputs.empty() || !inputs[0].is_array()) {
+    result.inputs = texts_of(object, "inputs");
+    return;
+  }
+  for (const auto& update : inputs) result.updates.push_back(keys_of(Json{{"inputs", update}}, "inputs"));
 }
 
 void read_values(const Json& object, Case& result) {
   result.attributes = attributes_of(object);
   if (object.contains("roles")) result.roles = texts_of(object, "roles");
-  result.inputs = texts_of(object, "inputs");
+  read_inputs(object, result);
   result.outputs = keys_of(object, "outputs");
   result.output_gradients = keys_of(object, "output_grads");
   result.input_gradients = keys_of(object, "input_grads");
@@ -146,8 +114,12 @@ void read_values(const Json& object, Case& result) {
   result.weights_after = weights_after_of(object);
   if (object.contains("final_state")) add_final_values(object, result);
   result.sparse_input_gradients = sparse_of(object, result.inputs.size());
-  result.f32 = tolerance_of(object, "f32");
-  result.f64 = tolerance_of(object, "f64");
+  if (object.contains("runs")) {  // which have tolerances of their own
+    result.training = training_of(object);
+    return;
+  }
+  result.f32 = tolerance_of(object_of(object, "tol"), "f32");
+  result.f64 = tolerance_of(object_of(object, "tol"), "f64");
   result.policy = policy_of(object);
   // Expected values that are themselves f32 are no closer to the truth than its tolerance.
   const auto compute = text_of(member(object, "compute"), "compute");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -31,10 +32,24 @@ struct SparseKeys {
   std::vector<std::int64_t> dense_shape;
 };
 
+// A whole training run: what it starts from, and what came of it in each precision. Texts are keys of tensors.
+struct Training {
+  struct Run {
+    std::string loss, norm;                                // [steps]
+    std::vector<std::string> parameters, first_gradients;  // after the last step, and before the first
+    Tolerance of_loss, of_norm, of_parameters;
+  };
+  std::vector<std::string> parameters;  // their names, in the order of the inputs
+  std::map<std::string, std::string> data;
+  std::string order;  // [steps, batch]: the examples of each step
+  Run f32, f64;
+};
+
 struct Case {
   std::string name, op;
   Attributes attributes;
   std::vector<std::string> inputs;
+  std::vector<std::vector<Key>> updates;  // of a metric: its inputs, in the order of the roles
   std::vector<Key> outputs, output_gradients, input_gradients;
   std::vector<std::string> output_names;
   std::vector<std::string> roles;                    // of the inputs: "x", "weight:kernel", "y_true", …
@@ -42,6 +57,7 @@ struct Case {
   std::map<std::size_t, SparseKeys> sparse_input_gradients;
   Tolerance f32, f64;
   Policy policy = Policy::follow;
+  std::optional<Training> training;
 };
 
 struct Group {
@@ -51,7 +67,8 @@ struct Group {
 };
 
 inline bool is_run(const std::string& group) {
-  return group == "ops" || group == "tape" || group == "layers" || group == "losses" || group == "optimizers";
+  static const std::set<std::string> groups{"layers", "losses", "metrics", "ops", "optimizers", "tape", "trajectories"};
+  return groups.contains(group);
 }
 
 // The op with its group: "ops/add", "tape/jacobian".

@@ -28,18 +28,23 @@ void CaseRun::check(const std::string& where, const Tensor& got, const Key& want
     if (got.defined()) add_problem(where, "got a tensor of shape " + got.shape().to_string() + ", want none");
     return;
   }
-  const auto comparison = compare(got, load(*want), dtype_, tolerance_, skip_non_finite);
+  check_within(tolerance_, where, got, *want, skip_non_finite);
+}
+
+void CaseRun::check_within(const Tolerance& tolerance, const std::string& where, const Tensor& got,
+                           const std::string& want, bool skip_non_finite) {
+  const auto comparison = compare(got, load(want), dtype_, tolerance, skip_non_finite);
   result_.worst = std::max(result_.worst, comparison.worst);
   if (comparison.problem) add_problem(where, *comparison.problem);
 }
 
-void CaseRun::check_outputs(const std::vector<Tensor>& outputs) {
+void CaseRun::check_outputs(const std::vector<Tensor>& outputs, const std::string& how) {
   if (outputs.size() != case_.outputs.size())
     throw NotUnderstood("got " + std::to_string(outputs.size()) + " outputs, want " +
                         std::to_string(case_.outputs.size()));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const bool named = i < case_.output_names.size();
-    check(named ? case_.output_names[i] : "output " + std::to_string(i), outputs[i], case_.outputs[i]);
+    check(how + (named ? case_.output_names[i] : "output " + std::to_string(i)), outputs[i], case_.outputs[i]);
   }
 }
 

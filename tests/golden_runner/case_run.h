@@ -16,7 +16,9 @@ class CaseRun {
   Tensor load_as_input(const std::string& key) const;  // floats in the dtype of this run
   void add_problem(std::string where, std::string what);
   void check(const std::string& where, const Tensor& got, const Key& want, bool skip_non_finite = false);
-  void check_outputs(const std::vector<Tensor>& outputs);
+  void check_within(const Tolerance& tolerance, const std::string& where, const Tensor& got, const std::string& want,
+                    bool skip_non_finite = false);
+  void check_outputs(const std::vector<Tensor>& outputs, const std::string& how = "");
 
   // Those of the outputs that have a seed, by the sources.
   template <class Source>

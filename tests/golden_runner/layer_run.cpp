@@ -2,6 +2,7 @@
 
 #include "tests/golden_runner/case_run.h"
 #include "thalweg/nn/training.h"
+#include "thalweg/plan/function.h"
 
 namespace thalweg::golden {
 namespace {
@@ -23,25 +24,49 @@ class LayerRun : CaseRun {
 
   Result run(const MakeLayer& make) {
     if (case_.roles.size() != case_.inputs.size()) throw Malformed("case " + case_.name + ": roles and inputs differ");
-    guarded([&] {
-      const LayerProgram layer = make(case_.attributes, dtype_);
-      layer.module->set_weights(weights());
-      const auto training = nn::training(case_.attributes.flag("training", false));
-      case_.attributes.require_all_read();
-      const auto variables = data_variables();
-      GradientTape tape;
-      const auto outputs = layer.call(inputs(variables));
-      if (!layer.module->pending_weights().empty())
-        throw NotUnderstood("weight \"" + layer.module->pending_weights()[0] + "\" is not one of the layer's");
-      check_outputs(outputs);
-      check_gradients(gradients(tape, outputs, sources(*layer.module, variables)));
-      for (const auto& [name, key] : case_.weights_after)
-        check(name + " after the call", find(*layer.module, name).value(), key);
-    });
+    guarded([&] { call(make, false); });
+    guarded([&] { call(make, true); });
     return result_;
   }
 
  private:
+  // One call of a new layer, with gradients. Compiled: it is built, called and differentiated in a function.
+  void call(const MakeLayer& make, bool compiled) {
+    const LayerProgram layer = make(case_.attributes, dtype_);
+    layer.module->set_weights(weights());
+    const auto training = nn::training(case_.attributes.flag("training", false));
+    case_.attributes.require_all_read();
+    const auto variables = data_variables();
+    std::vector<bool> defined;  // a function returns only what is
+    const auto all = [&] {
+      GradientTape tape;
+      std::vector<Tensor> results = layer.call(inputs(variables));
+      for (const auto& gradient : gradients(tape, results, sources(*layer.module, variables)))
+        results.push_back(gradient.dense());
+      defined.clear();
+      for (const auto& result : results) defined.push_back(result.defined());
+      std::erase_if(results, [](const Tensor& result) { return !result.defined(); });
+      return results;
+    };
+    const auto got = compiled ? function(all)() : all();
+    if (!layer.module->pending_weights().empty())
+      throw NotUnderstood("weight \"" + layer.module->pending_weights()[0] + "\" is not one of the layer's");
+    std::vector<Tensor> results(defined.size());
+    for (std::size_t i = 0, next = 0; i < results.size(); ++i)
+      if (defined[i]) results[i] = got[next++];
+    check_results(compiled ? "compiled " : "", results, *layer.module);
+  }
+
+  // Outputs, then the gradients of all inputs, and the weights that the call changed.
+  void check_results(const std::string& how, const std::vector<Tensor>& results, const nn::Module& module) {
+    const std::size_t outputs = results.size() - case_.roles.size();
+    check_outputs({results.begin(), results.begin() + static_cast<std::ptrdiff_t>(outputs)}, how);
+    for (std::size_t i = 0; i < case_.roles.size(); ++i)
+      check(how + "gradient of " + case_.roles[i], results[outputs + i], case_.input_gradients[i]);
+    for (const auto& [name, key] : case_.weights_after)
+      check(how + name + " after the call", find(module, name).value(), key);
+  }
+
   std::map<std::string, Tensor> weights() const {
     std::map<std::string, Tensor> values;
     for (std::size_t i = 0; i < case_.roles.size(); ++i)
@@ -75,11 +100,6 @@ class LayerRun : CaseRun {
     for (const auto& role : case_.roles)
       list.push_back(is_weight(role) ? find(module, weight_name(role)) : data.at(role));
     return list;
-  }
-
-  void check_gradients(const std::vector<Gradient>& got) {
-    for (std::size_t i = 0; i < got.size(); ++i)
-      check("gradient of " + case_.roles[i], got[i].dense(), case_.input_gradients[i]);
   }
 };
 

@@ -1,6 +1,7 @@
 // Keras' optimizers and schedules in our words.
 #include <memory>
 
+#include "tests/golden_runner/make_optimizer.h"
 #include "tests/golden_runner/program.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/concat/concat.h"
@@ -10,6 +11,7 @@
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/slice/slice.h"
 #include "thalweg/optim/optimizers.h"
+#include "thalweg/plan/function.h"
 
 namespace thalweg::golden {
 namespace {
@@ -73,8 +75,8 @@ Options with_common(const A& a, Options options) {
   options.clip_norm = a.number_or_null("clipnorm");
   options.clip_value = a.number_or_null("clipvalue");
   options.global_clip_norm = a.number_or_null("global_clipnorm");
-  options.weight_decay = a.number_or_null("weight_decay");
-  if (const double momentum = a.number("ema_momentum"); a.flag("use_ema")) options.ema_momentum = momentum;
+  if (a.has("weight_decay")) options.weight_decay = a.number_or_null("weight_decay");
+  if (const double momentum = a.number("ema_momentum", 0.99); a.flag("use_ema", false)) options.ema_momentum = momentum;
   options.accumulate_steps = accumulate_steps_of(a);
   if (a.number_or_null("loss_scale_factor")) throw NotUnderstood("loss_scale_factor is not understood");
   return options;
@@ -90,10 +92,11 @@ Made make(const A& a, const Options& options) {
 
 template <class Optimizer, class Options>
 Made make_adam(const A& a) {
-  return make<Optimizer, Options>(a, {.beta_1 = a.number("beta_1"),
-                                      .beta_2 = a.number("beta_2"),
-                                      .epsilon = a.number("epsilon"),
-                                      .amsgrad = a.flag("amsgrad")});
+  const Options usual;
+  return make<Optimizer, Options>(a, {.beta_1 = a.number("beta_1", usual.beta_1),
+                                      .beta_2 = a.number("beta_2", usual.beta_2),
+                                      .epsilon = a.number("epsilon", usual.epsilon),
+                                      .amsgrad = a.flag("amsgrad", usual.amsgrad)});
 }
 
 template <class Optimizer, class Options>
@@ -142,7 +145,7 @@ const std::map<std::string, Make>& makers() {
   static const std::map<std::string, Make> table{
       {"SGD",
        [](const A& a) {
-         return make<SGD, SGDOptions>(a, {.momentum = a.number("momentum"), .nesterov = a.flag("nesterov")});
+         return make<SGD, SGDOptions>(a, {.momentum = a.number("momentum", 0), .nesterov = a.flag("nesterov", false)});
        }},
       {"RMSprop",
        [](const A& a) {
@@ -221,7 +224,8 @@ Tensor final_state(const optim::Optimizer& optimizer, const std::string& name, c
   return state_of(optimizer, our_name(name, a.texts("vars")), dtype);
 }
 
-Outputs run(Make make, const A& a, const X& x) {
+// All calls of one optimizer. Compiled: each is a call of a function, which is traced once.
+Outputs run(Make make, const A& a, const X& x, bool compiled) {
   const auto names = a.texts("vars");
   const std::size_t n = names.size();
   const auto optimizer = make(a);
@@ -230,12 +234,16 @@ Outputs run(Make make, const A& a, const X& x) {
   std::vector<Variable> variables;
   for (std::size_t i = 0; i < n; ++i) variables.emplace_back(x[i], VariableOptions{.name = names[i]});
 
+  const auto apply = [&](const std::vector<Tensor>& gradients) {
+    optimizer->apply({gradients.begin(), gradients.end()}, variables);
+  };
+  const auto compiled_apply = function(apply);
   std::vector<std::vector<Tensor>> after(n);
   const std::int64_t steps = x[n].shape()[0];
   for (std::int64_t step = 0; step < steps; ++step) {
-    std::vector<Gradient> gradients;
-    for (std::size_t i = 0; i < n; ++i) gradients.emplace_back(row(x[n + i], step));
-    optimizer->apply(gradients, variables);
+    std::vector<Tensor> gradients;
+    for (std::size_t i = 0; i < n; ++i) gradients.push_back(row(x[n + i], step));
+    compiled ? compiled_apply(gradients) : apply(gradients);
     if (overwrite && (step + 1) % static_cast<std::int64_t>(*overwrite) == 0) optimizer->assign_averages();
     for (std::size_t i = 0; i < n; ++i) after[i].push_back(variables[i]);
   }
@@ -252,17 +260,28 @@ Outputs run(Make make, const A& a, const X& x) {
 
 }  // namespace
 
-const std::map<std::string, Program>& optimizer_table() {
-  static const auto table = [] {
+std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const Attributes& configuration) {
+  const auto at = makers().find(name);
+  if (at == makers().end()) throw NotUnderstood("optimizer \"" + name + "\" is not understood");
+  return at->second(configuration);
+}
+
+const std::map<std::string, Program>& optimizer_table(bool compiled) {
+  const auto make_table = [](bool compile) {
     std::map<std::string, Program> programs;
     for (const auto& [name, make] : makers())
-      programs.emplace(name, [make = make](const A& a, const X& x) { return run(make, a, x); });
+      programs.emplace(name, [make = make, compile](const A& a, const X& x) { return run(make, a, x, compile); });
     for (const auto& [name, schedule] : schedule_table())
-      programs.emplace("schedule/" + name,
-                       [schedule = schedule](const A& a, const X& x) { return cast(schedule(a)(x[0]), x.dtype()); });
+      programs.emplace("schedule/" + name, [schedule = schedule, compile](const A& a, const X& x) {
+        const auto rates = [rate = schedule(a), dtype = x.dtype()](const Tensor& steps) {
+          return cast(rate(steps), dtype);
+        };
+        return compile ? function(rates)(x[0]) : rates(x[0]);
+      });
     return programs;
-  }();
-  return table;
+  };
+  static const auto eager = make_table(false), traced = make_table(true);
+  return compiled ? traced : eager;
 }
 
 }  // namespace thalweg::golden

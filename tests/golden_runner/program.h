@@ -53,6 +53,6 @@ using Program = std::function<Outputs(const Attributes&, const Inputs&)>;
 const std::map<std::string, Program>& op_table();
 const std::map<std::string, Program>& tape_programs();
 const std::map<std::string, Program>& loss_table();
-const std::map<std::string, Program>& optimizer_table();  // schedules too
+const std::map<std::string, Program>& optimizer_table(bool compiled);  // schedules too
 
 }  // namespace thalweg::golden

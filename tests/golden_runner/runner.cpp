@@ -2,7 +2,9 @@
 
 #include "tests/golden_runner/case_run.h"
 #include "tests/golden_runner/layer_run.h"
+#include "tests/golden_runner/metric_run.h"
 #include "tests/golden_runner/program.h"
+#include "tests/golden_runner/training_run.h"
 #include "thalweg/plan/function.h"
 
 namespace thalweg::golden {
@@ -33,6 +35,14 @@ class ProgramRun : CaseRun {
   Result values() {
     const Inputs inputs = load_inputs();
     guarded([&] { check_outputs(call(inputs)); });
+    return result_;
+  }
+
+  // And what a program that compiles by itself gives.
+  Result values_of_both(const Program& compiled) {
+    values();
+    const Inputs inputs = load_inputs();
+    guarded([&] { check_outputs(compiled(case_.attributes, inputs).all(), "compiled "); });
     return result_;
   }
 
@@ -118,8 +128,9 @@ class ProgramRun : CaseRun {
   const Program& program_;
 };
 
-// The program of a case; null: the op is not known.
-const Program* find_program(const std::string& group, const std::string& op) {
+// The program of a case; null: the op is not known. `compiled`: the same as a compiled function, for groups that have
+// programs of this kind.
+const Program* find_program(const std::string& group, const std::string& op, bool compiled = false) {
   struct Table {
     std::string prefix;
     const std::map<std::string, Program>& programs;
@@ -127,8 +138,9 @@ const Program* find_program(const std::string& group, const std::string& op) {
   static const std::map<std::string, Table> tables{{"ops", {"", op_table()}},
                                                    {"tape", {"tape/", tape_programs()}},
                                                    {"losses", {"loss/", loss_table()}},
-                                                   {"optimizers", {"", optimizer_table()}}};
-  const auto& [prefix, programs] = tables.at(group);
+                                                   {"optimizers", {"", optimizer_table(false)}},
+                                                   {"compiled optimizers", {"", optimizer_table(true)}}};
+  const auto& [prefix, programs] = tables.at(compiled ? "compiled " + group : group);
   if (!op.starts_with(prefix)) return nullptr;
   const auto at = programs.find(op.substr(prefix.size()));
   return at == programs.end() ? nullptr : &at->second;
@@ -138,11 +150,13 @@ const Program* find_program(const std::string& group, const std::string& op) {
 
 std::optional<Result> run_case(const std::string& group, const Case& c, const SafetensorsFile& tensors, DType dtype) {
   if (group == "layers") return run_layer(c, tensors, dtype);
+  if (group == "metrics") return run_metric(c, tensors, dtype);
+  if (group == "trajectories") return run_training(c, tensors, dtype);
   const auto* program = find_program(group, c.op);
   if (!program) return {};
   ProgramRun run(c, *program, tensors, dtype);
   if (group == "ops" || group == "losses") return run.with_gradients();
-  return group == "tape" ? run.values_compiled_too() : run.values();
+  return group == "tape" ? run.values_compiled_too() : run.values_of_both(*find_program(group, c.op, true));
 }
 
 }  // namespace thalweg::golden

@@ -104,6 +104,22 @@ TEST(golden_cases, a_case_is_read) {
   EXPECT_EQ(group.cases[0].attributes.rows("a").at(0).at(1), 2);
 }
 
+const std::string training_values =
+    R"("attrs": {"model": "mlp"}, "inputs": ["w"], "outputs": [], "output_grads": [], "input_grads": [], "params": ["w"], )"
+    R"("data": {"images": "x"}, "order": "o", "runs": {"f32": {"loss": "l", "grad_norm": "n", "final": ["v"]}, )"
+    R"("f64": {"loss": "l", "grad_norm": "n", "final": ["v"], "first_gradients": ["g"]}}, "tol": {"f32": {"loss": [1, 2], )"
+    R"("grad_norm": [3, 4], "final": [5, 6]}, "f64": {"loss": [1, 2], "grad_norm": [3, 4], "final": [5, 6]}})";
+
+TEST(golden_cases, a_training_run_is_read) {
+  const Directory directory(file_with(training_values));
+  const Group group = load_group(directory.path());
+  ASSERT_TRUE(group.cases.at(0).training);
+  const Training& training = *group.cases[0].training;
+  EXPECT_EQ(training.f32.of_parameters.absolute, 6);
+  EXPECT_EQ(training.f64.first_gradients, std::vector<std::string>{"g"});
+  EXPECT_EQ(training.data.at("images"), "x");
+}
+
 TEST(golden_cases, malformed_files_are_refused) {
   const auto with = [](const std::string& from, const std::string& to) {
     std::string text = file_with(good_values);
@@ -129,6 +145,8 @@ TEST(golden_cases, malformed_files_are_refused) {
       file_with(good_values + R"(, "policy": "other")"),
       file_with(good_values + R"(, "sparse_input_grads": {"1": {"values": "v", "indices": "i", "dense_shape": [1]}})"),
       file_with(good_values + R"(, "sparse_input_grads": {"0": {"values": "v"}})"),
+      file_with(good_values + R"(, "runs": {})"),
+      file_with(training_values).replace(file_with(training_values).find("[\"v\"]"), 5, "[]"),
   };
   for (const auto& text : bad) {
     const Directory directory(text);

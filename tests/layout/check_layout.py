@@ -20,7 +20,7 @@ BELOW = {
     "graph": ["core", "ops", "autodiff"],
     "plan": ["core", "ops", "autodiff", "graph", "backend"],
     "losses": ["core", "ops", "autodiff"],
-    "metrics": ["core", "ops"],
+    "metrics": ["core", "ops", "losses"],
     "nn": ["core", "ops", "autodiff"],
     "optim": ["core", "ops", "autodiff", "nn"],
     "checkpoint": ["core", "ops", "interop", "nn", "optim", "data"],

@@ -23,22 +23,6 @@ void same_rank(Tensor& a, Tensor& b) {
     a = without_last(a);
 }
 
-// Weights or a mask as they multiply the values: of their shape, or of their leading axes followed by ones.
-Tensor fitted(const char* loss, const char* what, const Tensor& weights, const Tensor& values) {
-  Tensor result = cast(weights, values.dtype());
-  if (result.rank() == 0) return result;
-  if (result.rank() == values.rank() + 1 && one_longer(result, values)) result = without_last(result);
-  const int rank = result.rank();
-  bool fits = rank <= values.rank();
-  for (int axis = 0; fits && axis < rank; ++axis)
-    fits = result.shape()[axis] == values.shape()[axis] || result.shape()[axis] == 1;
-  TW_CHECK_USER(fits, loss, "give one for each value of the loss, or one for each example",
-                "expected {} of shape {} or of its leading axes, got {}", what, values.shape(), weights.shape());
-  Ints shape(values.rank(), 1);
-  for (int axis = 0; axis < rank; ++axis) shape[axis] = result.shape()[axis];
-  return reshape(result, Shape(shape));
-}
-
 Tensor mean_of(const Tensor& values) { return values.size() == 0 ? reduce_sum(values) : reduce_mean(values); }
 
 }  // namespace
@@ -53,13 +37,31 @@ Pair pair_of(const Tensor& y_true, const Tensor& y_pred) {
   return {truth, prediction};
 }
 
+Tensor fitted_weights(const char* op, const char* what, const Tensor& weights, const Shape& values) {
+  Tensor result = weights;
+  if (result.rank() == 0) return result;
+  if (result.rank() == values.rank() + 1 && result.shape().last() == 1) result = without_last(result);
+  const int rank = result.rank();
+  bool fits = rank <= values.rank();
+  for (int axis = 0; fits && axis < rank; ++axis)
+    fits = result.shape()[axis] == values[axis] || result.shape()[axis] == 1;
+  TW_CHECK_USER(fits, op, "give one for each value, or one for each example",
+                "expected {} of shape {} or of its leading axes, got {}", what, values, weights.shape());
+  Ints shape(values.rank(), 1);
+  for (int axis = 0; axis < rank; ++axis) shape[axis] = result.shape()[axis];
+  return reshape(result, Shape(shape));
+}
+
 Tensor reduced(const char* loss, Tensor values, const LossOptions& options) {
+  const auto fitted = [&](const char* what, const Tensor& weights) {
+    return fitted_weights(loss, what, cast(weights, values.dtype()), values.shape());
+  };
   Tensor weights, mask;
-  if (options.sample_weight.defined()) weights = fitted(loss, "sample_weight", options.sample_weight, values);
+  if (options.sample_weight.defined()) weights = fitted("sample_weight", options.sample_weight);
   if (options.mask.defined()) {
     TW_CHECK_USER(options.mask.dtype() == boolean, loss, "true keeps a value: compare first, for example ids != 0",
                   "expected a boolean mask, got {}", options.mask.dtype());
-    mask = fitted(loss, "mask", options.mask, values);
+    mask = fitted("mask", options.mask);
   }
   const Tensor factor = !mask.defined() ? weights : weights.defined() ? weights * mask : mask;
   if (factor.defined()) values = values * factor;

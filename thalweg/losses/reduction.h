@@ -15,6 +15,10 @@ Tensor prediction_of(const Tensor& y_pred);  // floats, 16 bits widened
 
 Tensor mean_over_last(const Tensor& x);
 
+// Weights or a mask as they multiply values of this shape: of that shape, or of its leading axes followed by ones; a
+// scalar stays one.
+Tensor fitted_weights(const char* op, const char* what, const Tensor& weights, const Shape& values);
+
 // The values of a loss under weights, mask and reduction.
 Tensor reduced(const char* loss, Tensor values, const LossOptions& options);
 
