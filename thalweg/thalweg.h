@@ -32,7 +32,11 @@
 #include "thalweg/plan/function.h"
 #include "thalweg/plan/input_gradients.h"
 #include "thalweg/plan/loaded_function.h"
+#include "thalweg/summary/plot.h"
 #include "thalweg/summary/writer.h"
+#include "thalweg/train/callbacks.h"
+#include "thalweg/train/fit.h"
+#include "thalweg/train/search.h"
 #include "thalweg/version.h"
 
 namespace tw = thalweg;

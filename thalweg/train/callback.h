@@ -47,6 +47,7 @@ struct TW_API Session {
 class TW_API Callback {
  public:
   virtual ~Callback();
+  virtual void on_resume(Session&) {}  // before everything else: the moment to load a checkpoint
   virtual void on_begin(Session&) {}
   virtual void on_epoch_begin(Session&) {}
   virtual void on_step_end(Session&) {}

@@ -97,6 +97,7 @@ class Loop {
   History run() {
     const InterruptScope interrupts(options_.stop_on_interrupt);
     for (auto* metric : options_.metrics) metric->reset();
+    tell(&Callback::on_resume);
     tell(&Callback::on_begin);
     if (place_.restored && place_.epoch_done) next_epoch();
     while (session_.epoch < options_.epochs && !session_.over()) run_epoch();
