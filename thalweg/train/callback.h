@@ -24,15 +24,15 @@ struct TW_API Session {
   std::int64_t epoch_steps = 0;        // of a whole epoch; 0: not known
   std::int64_t steps = 0;              // after which the run ends; 0: by epochs alone
   std::int64_t batch = 0;              // examples of the last step
-  Logs logs;                           // of the epoch so far; at its end with those of the validation
+  Logs logs = {};                      // of the epoch so far; at its end with those of the validation
   double loss = 0;                     // of the last step alone
-  std::vector<std::string> gradient_names;  // of the trainable variables
-  std::vector<double> gradient_norms;       // of the last step, where a callback wants them: before clipping
+  std::vector<std::string> gradient_names = {};  // of the trainable variables
+  std::vector<double> gradient_norms = {};  // of the last step, where a callback wants them: before clipping
   double step_seconds = 0;                  // of the last step, without waiting for data
   double wait_seconds = 0;                  // for the data of the last step
   const Plan* plan = nullptr;               // of the last step; null where steps are not compiled
   std::int64_t measured_bytes = 0;          // its measured peak
-  History history;                          // the epochs before this one
+  History history = {};  // the epochs before this one
 
   void stop(const std::string& reason);  // after this step
   bool over() const {
@@ -40,7 +40,7 @@ struct TW_API Session {
   }
   double gradient_norm() const;          // of all gradients together
   // Everything that the run needs to go on: model, optimizer, data, place in the epoch, callbacks.
-  std::vector<checkpoint::NamedItem> items;
+  std::vector<checkpoint::NamedItem> items = {};
 };
 
 // What happens beside the steps. In every place the callbacks are called in the order of fit's list.
