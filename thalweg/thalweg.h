@@ -21,6 +21,8 @@
 #include "thalweg/core/tensor.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/core/variable.h"
+#include "thalweg/data/dataset.h"
+#include "thalweg/data/sources.h"
 #include "thalweg/losses/losses.h"
 #include "thalweg/metrics/metrics.h"
 #include "thalweg/nn/nn.h"

@@ -26,6 +26,7 @@ BELOW = {
     "checkpoint": ["core", "ops", "interop", "nn", "optim", "data"],
     "summary": ["core", "ops"],
     "train": ["core", "ops", "autodiff", "nn", "losses", "metrics", "optim", "data", "plan", "checkpoint", "summary"],
+    "data": ["core", "ops", "interop"],
 }
 
 LINE_LIMIT = 500

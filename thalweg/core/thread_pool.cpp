@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/serial.h"
 
 namespace thalweg {
 
@@ -152,16 +153,10 @@ void check_threads(const char* op, int lowest, int threads) {
                 "expected {} to 4096 threads, got {}", lowest, threads);
 }
 
-class InsideTask {
- public:
-  InsideTask() : before_(std::exchange(inside_task, true)) {}
-  ~InsideTask() { inside_task = before_; }
-
- private:
-  bool before_;
-};
-
 }  // namespace
+
+SerialScope::SerialScope() : before_(std::exchange(inside_task, true)) {}
+SerialScope::~SerialScope() { inside_task = before_; }
 
 std::unique_ptr<ThreadPool> make_thread_pool(int threads) {
   check_threads("make_thread_pool", 1, threads);
@@ -177,7 +172,7 @@ void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) {
   FirstError error;
   auto guarded = [&](std::int64_t i) {
     if (error.skips(i)) return;
-    InsideTask mark;
+    const SerialScope mark;
     try {
       body(i);
     } catch (...) {

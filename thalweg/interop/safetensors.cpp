@@ -1,13 +1,7 @@
 #include "thalweg/interop/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
 
 #include "thalweg/core/check.h"
 
@@ -18,33 +12,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors holds lit
 
 constexpr std::int64_t length_bytes = 8, max_header_bytes = 100'000'000;  // the format's own limit
 
-std::shared_ptr<const int> open_file(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  TW_CHECK(not_found, descriptor >= 0, "safetensors", "check the path and its permissions", "cannot open {}: {}", path,
-           std::strerror(errno));
-  return {new int(descriptor), [](const int* held) {
-            ::close(*held);
-            delete held;
-          }};
-}
-
-std::int64_t size_of_file(int descriptor, const std::string& path) {
-  struct stat status = {};
-  TW_CHECK(not_found, ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode), "safetensors",
-           "give the path of a file", "{} is not a regular file", path);
-  return status.st_size;
-}
-
-void read_at(int descriptor, const std::string& path, std::int64_t offset, void* bytes, std::int64_t count) {
-  for (auto* to = static_cast<char*>(bytes); count > 0;) {
-    const auto got = ::pread(descriptor, to, static_cast<std::size_t>(count), offset);
-    if (got < 0 && errno == EINTR) continue;
-    TW_CHECK(data_loss, got > 0, "safetensors", "do not change the file while it is open",
-             "cannot read {} at byte {}: {}", path, offset, got < 0 ? std::strerror(errno) : "the file ends there");
-    to += got, offset += got, count -= got;
-  }
-}
-
 // A byte that is neither 0 nor 1 is no bool, and reading it as one has no defined result.
 void check_booleans(const void* bytes, std::int64_t count, const SafetensorsEntry& entry) {
   const auto* values = static_cast<const unsigned char*>(bytes);
@@ -54,17 +21,17 @@ void check_booleans(const void* bytes, std::int64_t count, const SafetensorsEntr
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), descriptor_(open_file(path)) {
-  const std::int64_t size = size_of_file(*descriptor_, path);
+SafetensorsFile::SafetensorsFile(const std::string& path) : file_("safetensors", path) {
+  const std::int64_t size = file_.size();
   TW_CHECK(data_loss, size >= length_bytes, "safetensors", "check that the file was written to its end",
            "{} has {} bytes, too few for the header's length", path, size);
   std::uint64_t length = 0;
-  read_at(*descriptor_, path, 0, &length, length_bytes);
+  file_.read(0, &length, length_bytes);
   const auto limit = static_cast<std::uint64_t>(std::min(size - length_bytes, max_header_bytes));
   TW_CHECK(data_loss, length <= limit, "safetensors", "check that this is a safetensors file, written to its end",
            "{} names a header of {} bytes, at most {} are possible", path, length, limit);
   std::vector<char> json(length);
-  read_at(*descriptor_, path, length_bytes, json.data(), static_cast<std::int64_t>(length));
+  file_.read(length_bytes, json.data(), static_cast<std::int64_t>(length));
   data_start_ = length_bytes + static_cast<std::int64_t>(length);
   try {
     header_ = parse_safetensors_header(json, size - data_start_);
@@ -82,9 +49,9 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
 
 Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
   TW_CHECK(unimplemented, entry.dtype.has_value(), "safetensors", "store it as one of F64 F32 F16 BF16 I64 I32 U8 BOOL",
-           "tensor \"{}\" of {} has type {}, which tensors do not have", entry.name, path_, entry.type);
+           "tensor \"{}\" of {} has type {}, which tensors do not have", entry.name, file_.path(), entry.type);
   Tensor tensor = allocate_tensor({*entry.dtype, entry.shape}, memory::by_user);
-  read_at(*descriptor_, path_, data_start_ + entry.begin, mutable_data(tensor), tensor.bytes());
+  file_.read(data_start_ + entry.begin, mutable_data(tensor), tensor.bytes());
   if (entry.dtype == DType::boolean) check_booleans(tensor.impl().data, tensor.bytes(), entry);
   return tensor;
 }
@@ -92,7 +59,7 @@ Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
 Tensor SafetensorsFile::read(std::string_view name) const {
   const auto* entry = find(name);
   TW_CHECK(not_found, entry != nullptr, "safetensors", "entries() lists what the file holds", "{} has no tensor \"{}\"",
-           path_, name);
+           file_.path(), name);
   return read(*entry);
 }
 

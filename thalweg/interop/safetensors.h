@@ -3,13 +3,13 @@
 // Reading safetensors: 8 bytes little-endian length of the header, the header as JSON, then raw little-endian rows.
 // The file is not trusted: sizes, offsets and shapes are checked before anything is allocated for them.
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "thalweg/core/input_file.h"
 #include "thalweg/core/tensor.h"
 
 namespace thalweg {
@@ -48,8 +48,7 @@ class SafetensorsFile {
   Tensor read(std::string_view name) const;  // not_found: no such tensor
 
  private:
-  std::string path_;
-  std::shared_ptr<const int> descriptor_;
+  InputFile file_;
   std::int64_t data_start_ = 0;
   SafetensorsHeader header_;
 };

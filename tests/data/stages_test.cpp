@@ -1,0 +1,147 @@
+// Stages that combine, pad, expand and keep.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/data/support.h"
+#include "thalweg/ops/ops.h"
+
+namespace thalweg::data {
+namespace {
+
+using namespace thalweg::testing;
+
+// A path that goes with the test.
+class Path {
+ public:
+  explicit Path(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / (name + "." + std::to_string(::getpid()))) {}
+  ~Path() { std::filesystem::remove(path_); }
+  std::string text() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(data, zip_puts_parts_side_by_side_and_ends_with_the_shortest) {
+  const auto ds = zip({range(3), range(10, 20).shuffle(20, {.seed = 1}), range(5)});
+  EXPECT_EQ(ds.cardinality(), 3);
+  int count = 0;
+  for (const Element& e : ds) {
+    ASSERT_EQ(e.size(), 3u);
+    EXPECT_EQ(e[0].item<std::int64_t>(), count);
+    EXPECT_EQ(e[2].item<std::int64_t>(), count++);
+  }
+  EXPECT_EQ(count, 3);
+  EXPECT_EQ(sorted(all_of(ds.shuffle(3))), up_to(3));
+}
+
+TEST(data, concatenate_and_enumerate) {
+  const auto ds = range(3).concatenate(range(3, 5));
+  EXPECT_EQ(all_of(ds), up_to(5));
+  EXPECT_EQ(ds.cardinality(), 5);
+  EXPECT_EQ(sorted(all_of(ds.shuffle(5))), up_to(5));
+  EXPECT_EQ(all_of(ds.skip(3)), (Numbers{3, 4}));
+  EXPECT_EQ(all_of(range(10, 13).enumerate(5)), (Numbers{5, 6, 7}));
+  EXPECT_EQ(all_of(range(10, 13).enumerate().map([](Tensor i, Tensor x) { return x - i; })), (Numbers{10, 10, 10}));
+}
+
+TEST(data, unbatch_undoes_batch) {
+  EXPECT_EQ(all_of(range(7).batch(3).unbatch()), up_to(7));
+  EXPECT_EQ(all_of(range(7).batch(3).unbatch().batch(2).unbatch()), up_to(7));
+  EXPECT_THROW(range(3).unbatch().iterator().next(), Error);
+}
+
+TEST(data, interleave_takes_turns_as_in_tensorflow) {
+  // The example of TensorFlow's documentation.
+  const auto ds =
+      range(1, 6).interleave([](const Element& e) { return from_tensors(e).repeat(6); }, {.cycle = 2, .block = 4});
+  EXPECT_EQ(all_of(ds),
+            (Numbers{1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5}));
+  EXPECT_EQ(all_of(range(0).interleave([](const Element& e) { return from_tensors(e); })), Numbers{});
+  EXPECT_EQ(all_of(range(3).interleave([](const Element&) { return range(0); })), Numbers{});
+}
+
+TEST(data, padded_batch_pads_to_the_longest_or_to_a_shape) {
+  const auto ragged = range(1, 4).map([](const Tensor& n) { return Element{ones({n.item<std::int64_t>(), 2}), n}; });
+  const auto element = *ragged.padded_batch(3, {.values = {-1, 0}}).iterator().next();
+  EXPECT_EQ(element[0].shape(), (Shape{3, 3, 2}));
+  EXPECT_EQ(element[0].to_vector<float>(),
+            (std::vector<float>{1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(element[1].to_vector<std::int64_t>(), (Numbers{1, 2, 3}));
+  const auto fixed = *ragged.padded_batch(2, {.shapes = {{4, -1}, {}}}).iterator().next();
+  EXPECT_EQ(fixed[0].shape(), (Shape{2, 4, 2}));
+  const auto text = error_of([&] { ragged.padded_batch(3, {.shapes = {{2, 2}, {}}}).iterator().next(); });
+  EXPECT_HAS(text, "part 0 of element 2 of the batch is [3, 2], which is larger than [2, 2]");
+}
+
+TEST(data, cache_runs_the_stages_before_it_once) {
+  int calls = 0;
+  const auto ds = range(5)
+                      .map([&](const Element& e) {
+                        ++calls;
+                        return e;
+                      })
+                      .cache();
+  ds.iterator().next();
+  EXPECT_EQ(calls, 1);
+  for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(all_of(ds), up_to(5));
+  EXPECT_EQ(calls, 6);  // the pass that was broken off is not kept
+}
+
+TEST(data, cache_holds_one_order_whichever_epoch_fills_it) {
+  const auto make = [] { return range(20).shuffle(20, {.seed = 1}).cache(); };
+  const auto ds = make();
+  ds.iterator().next();
+  const Numbers later = all_of(ds);
+  EXPECT_EQ(later, all_of(make()));
+  EXPECT_EQ(later, all_of(ds));
+}
+
+TEST(data, a_file_cache_is_read_by_later_programs) {
+  const Path path("data_cache");
+  int calls = 0;
+  const auto make = [&] {
+    return range(5)
+        .map([&](const Element& e) {
+          ++calls;
+          return Element{e[0], ones({2}, bf16), e[0] > 2};
+        })
+        .cache(path.text());
+  };
+  const auto ds = make();
+  ds.iterator().next();
+  EXPECT_FALSE(std::filesystem::exists(path.text()));
+  EXPECT_EQ(all_of(ds), up_to(5));
+  EXPECT_EQ(calls, 6);
+  EXPECT_EQ(all_of(ds), up_to(5));
+  EXPECT_EQ(all_of(make()), up_to(5));
+  EXPECT_EQ(calls, 6);
+  const auto last = make().skip(4).iterator().next();
+  EXPECT_EQ((*last)[1].dtype(), bf16);
+  EXPECT_TRUE((*last)[2].item<bool>());
+  const auto text = error_of([&] { range(5).batch(2).cache(path.text()).iterator().next(); });
+  EXPECT_HAS(text, "another pipeline");
+}
+
+TEST(data, damaged_cache_files_do_no_harm) {
+  const Path path("data_cache_damaged");
+  const auto ds = [&] {
+    return range(4).map([](const Element& e) { return Element{e[0], e[0] > 1}; }).cache(path.text());
+  };
+  all_of(ds());
+  std::string good(std::filesystem::file_size(path.text()), '\0');
+  std::ifstream(path.text(), std::ios::binary).read(good.data(), static_cast<std::streamsize>(good.size()));
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] + 1);
+    std::ofstream(path.text(), std::ios::binary | std::ios::trunc) << bad;
+    EXPECT_THROW(all_of(ds()), Error) << at;
+    std::ofstream(path.text(), std::ios::binary | std::ios::trunc) << good.substr(0, at);
+    EXPECT_THROW(all_of(ds()), Error) << at;
+  }
+}
+
+}  // namespace
+}  // namespace thalweg::data

@@ -1,0 +1,172 @@
+// Iterator state: small, exact, and independent of workers.
+#include "tests/data/support.h"
+#include "thalweg/core/error.h"
+#include "thalweg/ops/ops.h"
+
+namespace thalweg::data {
+namespace {
+
+using namespace thalweg::testing;
+
+struct Case {
+  const char* name;
+  std::function<Dataset(int workers)> make;
+};
+
+Element plus_noise(const Element& e) { return e[0] * 1000 + random::uniform({}, {.high = 1000, .dtype = i64}); }
+bool no_multiple_of_three(const Element& e) { return e[0].item<std::int64_t>() % 3 != 0; }
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"range", [](int) { return range(40); }},
+      {"permutation", [](int) { return range(40).shuffle(40, {.seed = 1}); }},
+      {"buffer", [](int) { return range(40).shuffle(7, {.seed = 1}); }},
+      {"map", [](int n) { return range(40).map(plus_noise, {.parallel = n}); }},
+      {"two_maps",
+       [](int n) { return range(40).map(plus_noise, {.parallel = n}).map(plus_noise, {.parallel = 2 - n}); }},
+      {"shuffled_stream",
+       [](int n) {
+         return range(60).map(plus_noise, {.parallel = n}).filter(no_multiple_of_three).shuffle(9, {.seed = 1});
+       }},
+      {"batch", [](int n) { return range(40).shuffle(10, {.seed = 1}).map(plus_noise, {.parallel = n}).batch(3); }},
+      {"prefetch",
+       [](int n) {
+         return range(90).shuffle(90, {.seed = 1}).map(plus_noise, {.parallel = n}).batch(2).prefetch(n + 1);
+       }},
+      {"repeat", [](int n) { return range(9).shuffle(4, {.seed = 1}).map(plus_noise, {.parallel = n}).repeat(4); }},
+      {"take_skip_shard",
+       [](int n) { return range(200).skip(5).map(plus_noise, {.parallel = n}).shard(3, 1).take(40); }},
+      {"filter",
+       [](int n) { return range(60).map(plus_noise, {.parallel = n}).filter(no_multiple_of_three).prefetch(2); }},
+      {"zip",
+       [](int n) {
+         return zip({range(40).map(plus_noise, {.parallel = n}), range(50).shuffle(7, {.seed = 1})}).shuffle(5);
+       }},
+      {"concatenate",
+       [](int n) { return range(10).map(plus_noise, {.parallel = n}).concatenate(range(20).map(plus_noise)); }},
+      {"enumerate", [](int n) { return range(20).shuffle(5).map(plus_noise, {.parallel = n}).enumerate(); }},
+      {"unbatch", [](int n) { return range(20).map(plus_noise, {.parallel = n}).batch(6).unbatch().shuffle(3); }},
+      {"interleave",
+       [](int n) {
+         return range(6)
+             .map([](const Element& e) { return e; }, {.parallel = n})
+             .interleave([](const Element&) { return range(7).map(plus_noise); }, {.cycle = 2, .block = 3});
+       }},
+      {"cache", [](int n) { return range(30).map(plus_noise, {.parallel = n}).cache().shuffle(4); }},
+      {"padded_batch", [](int n) { return range(30).map(plus_noise, {.parallel = n}).padded_batch(2); }},
+      {"generator",
+       [](int) {
+         return from_generator([i = 0]() mutable -> std::optional<Element> {
+           if (i == 40) return {};
+           return Element(scalar(i++, i64));
+         });
+       }},
+      {"indices",
+       [](int) {
+         return from_generator([](std::int64_t i) -> std::optional<Element> {
+           if (i == 40) return {};
+           return Element(scalar(i, i64));
+         });
+       }},
+  };
+  return all;
+}
+
+class state : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  const Case& given() const { return cases()[GetParam()]; }
+};
+
+TEST_P(state, resumes_exactly_at_every_element_with_any_workers) {
+  Dataset ds = given().make(0);
+  auto reference = ds.iterator();
+  reference.next_epoch();  // not the first epoch
+  std::vector<Numbers> elements;
+  while (auto element = reference.next()) elements.push_back((*element)[0].to_vector<std::int64_t>());
+  ASSERT_GE(elements.size(), 10u);
+  for (const int saver : {0, 3}) {
+    auto it = given().make(saver).iterator();
+    it.next_epoch();
+    for (std::size_t taken = 0; taken <= elements.size(); ++taken) {
+      const State saved = it.save_state();
+      for (const int loader : {0, 2}) {
+        auto other = given().make(loader).iterator();
+        other.next();
+        other.restore(State::from_string(saved.to_string()));
+        EXPECT_EQ(other.epoch(), 1);
+        for (std::size_t i = taken; i < elements.size() && i < taken + 12; ++i)
+          ASSERT_EQ((*other.next())[0].to_vector<std::int64_t>(), elements[i])
+              << given().name << ' ' << taken << ' ' << i;
+        if (taken == elements.size()) {
+          EXPECT_FALSE(other.next());
+        }
+      }
+      EXPECT_LT(saved.integers.size(), 20u);
+      it.next();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(data, state, ::testing::Range<std::size_t>(0, cases().size()),
+                         [](const auto& info) { return cases()[info.param].name; });
+
+TEST(data_state, a_restored_iterator_goes_on_to_the_next_epochs_alike) {
+  const auto make = [] { return range(20).shuffle(5, {.seed = 1}).map(plus_noise); };
+  auto it = make().iterator(), other = make().iterator();
+  rest_of(it, 7);
+  other.restore(it.save_state());
+  EXPECT_EQ(rest_of(other), rest_of(it));
+  it.next_epoch(), other.next_epoch();
+  EXPECT_EQ(rest_of(other), rest_of(it));
+}
+
+TEST(data_state, states_chain) {
+  const auto make = [](int n) {
+    return range(100).shuffle(13, {.seed = 1}).map(plus_noise, {.parallel = n}).batch(3).prefetch(3);
+  };
+  const Numbers expected = all_of(make(0));
+  Numbers got;
+  State state = make(0).iterator().save_state();
+  for (int n = 0;; n = (n + 2) % 5) {
+    auto it = make(n).iterator();
+    it.restore(state);
+    const Numbers some = rest_of(it, 4);
+    if (some.empty()) break;
+    got.insert(got.end(), some.begin(), some.end());
+    state = it.save_state();
+  }
+  EXPECT_EQ(got, expected);
+}
+
+TEST(data_state, a_state_of_another_pipeline_is_refused) {
+  const State saved = range(10).batch(2).iterator().save_state();
+  auto it = range(10).batch(3).iterator();
+  it.next();
+  const auto text = error_of([&] { it.restore(saved); });
+  EXPECT_HAS(text, "another pipeline");
+  EXPECT_THROW(it.restore(State{}), Error);
+  EXPECT_THROW(it.restore(State{{1, 2, 3}}), Error);
+  EXPECT_THROW(State::from_string("1 two"), Error);
+}
+
+TEST(data_state, damaged_states_are_refused_and_the_iterator_starts_over) {
+  for (const auto& one : cases()) {
+    auto it = one.make(2).iterator();
+    for (int i = 0; i < 5; ++i) it.next();
+    const State good = it.save_state();
+    for (std::size_t i = 2; i < good.integers.size(); ++i) {
+      State bad = good;
+      bad.integers[i] = -1;
+      EXPECT_THROW(it.restore(bad), Error) << one.name << ' ' << i;
+    }
+    State longer = good, shorter = good;
+    longer.integers.push_back(0);
+    shorter.integers.pop_back();
+    EXPECT_THROW(it.restore(longer), Error);
+    EXPECT_THROW(it.restore(shorter), Error);
+    EXPECT_TRUE(it.next());
+  }
+}
+
+}  // namespace
+}  // namespace thalweg::data

@@ -1,0 +1,224 @@
+// Stages over several inputs, or that add a part: zip, concatenate, enumerate.
+#include <exception>
+
+#include "thalweg/core/check.h"
+#include "thalweg/data/node.h"
+
+namespace thalweg::data {
+namespace {
+
+// What all inputs have in common.
+class SeveralNode : public Node {
+ public:
+  using Node::Node;
+  bool seekable() const override {
+    return std::all_of(inputs().begin(), inputs().end(), [](const NodePtr& input) { return input->seekable(); });
+  }
+  int workers() const override {
+    int most = 0;
+    for (const auto& input : inputs()) {
+      if (input->workers() == autotune) return autotune;
+      most = std::max(most, input->workers());
+    }
+    return most;
+  }
+
+ protected:
+  std::vector<CursorPtr> open_inputs(Counters& counters) const {
+    std::vector<CursorPtr> cursors;
+    for (const auto& input : inputs()) cursors.push_back(input->open(counters));
+    return cursors;
+  }
+};
+
+class SeveralCursor : public Cursor {
+ public:
+  SeveralCursor(std::vector<CursorPtr> inputs, StageCounters& counters)
+      : inputs_(std::move(inputs)), counters_(counters) {}
+  void start(std::int64_t epoch) override {
+    for (auto& input : inputs_) input->start(epoch);
+  }
+  void save(StateWriter& state) const override {
+    for (const auto& input : inputs_) input->save(state);
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    for (auto& input : inputs_) input->restore(epoch, state);
+  }
+
+ protected:
+  std::vector<CursorPtr> inputs_;
+  StageCounters& counters_;
+};
+
+class ZipCursor final : public SeveralCursor {
+ public:
+  using SeveralCursor::SeveralCursor;
+  // Where one input fails, the others go on with it, so that pairs stay pairs.
+  bool pull(Job& job) override {
+    const Job::Mark mark = job.mark();
+    std::exception_ptr error;
+    for (auto& input : inputs_) {
+      try {
+        if (input->pull(job)) continue;
+        job.cut(mark);
+        return false;
+      } catch (...) {
+        if (!error) error = std::current_exception();
+      }
+    }
+    if (error) std::rethrow_exception(error);
+    counters_.count();
+    return true;
+  }
+  Element run(JobReader& job) const override {
+    Element all;
+    for (const auto& input : inputs_)
+      for (const auto& part : input->run(job)) all.push_back(part);
+    return all;
+  }
+  void seek(std::int64_t position) override {
+    for (auto& input : inputs_) input->seek(position);
+  }
+};
+
+class ZipNode final : public SeveralNode {
+ public:
+  explicit ZipNode(std::vector<NodePtr> inputs) : SeveralNode("zip", "", std::move(inputs)) {}
+  CursorPtr open(Counters& counters) const override {
+    return std::make_unique<ZipCursor>(open_inputs(counters), counters.of(*this));
+  }
+  std::int64_t cardinality() const override {
+    std::int64_t least = infinite;
+    for (const auto& input : inputs()) least = smaller_cardinality(least, input->cardinality());
+    return least;
+  }
+};
+
+class ConcatenateCursor final : public SeveralCursor {
+ public:
+  ConcatenateCursor(std::vector<CursorPtr> inputs, std::int64_t first_size, StageCounters& counters)
+      : SeveralCursor(std::move(inputs), counters), first_size_(first_size) {}
+  void start(std::int64_t epoch) override {
+    current_ = 0;
+    SeveralCursor::start(epoch);
+  }
+  bool pull(Job& job) override {
+    for (const Job::Mark mark = job.mark(); current_ < inputs_.size(); ++current_) {
+      job.numbers.push_back(static_cast<std::int64_t>(current_));
+      if (inputs_[current_]->pull(job)) {
+        counters_.count();
+        return true;
+      }
+      job.cut(mark);
+    }
+    return false;
+  }
+  Element run(JobReader& job) const override {
+    const auto from = static_cast<std::size_t>(job.number());
+    return inputs_[from]->run(job);
+  }
+  void save(StateWriter& state) const override {
+    state.put(static_cast<std::int64_t>(current_));
+    SeveralCursor::save(state);
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    current_ = static_cast<std::size_t>(state.take("the part of concatenate", 2));
+    SeveralCursor::restore(epoch, state);
+  }
+  void seek(std::int64_t position) override {
+    current_ = position >= first_size_;
+    inputs_[0]->seek(std::min(position, first_size_));
+    inputs_[1]->seek(std::max<std::int64_t>(position - first_size_, 0));
+  }
+
+ private:
+  const std::int64_t first_size_;  // negative: not known, and not needed where the inputs cannot seek
+  std::size_t current_ = 0;
+};
+
+class ConcatenateNode final : public SeveralNode {
+ public:
+  ConcatenateNode(NodePtr first, NodePtr second)
+      : SeveralNode("concatenate", "", {std::move(first), std::move(second)}) {}
+  CursorPtr open(Counters& counters) const override {
+    return std::make_unique<ConcatenateCursor>(open_inputs(counters), input().cardinality(), counters.of(*this));
+  }
+  std::int64_t cardinality() const override {
+    const std::int64_t a = inputs()[0]->cardinality(), b = inputs()[1]->cardinality();
+    if (a == infinite || b == infinite) return infinite;
+    return a == unknown || b == unknown ? unknown : a + b;
+  }
+};
+
+class EnumerateCursor final : public Over {
+ public:
+  EnumerateCursor(CursorPtr input, std::int64_t start, StageCounters& counters)
+      : Over(std::move(input)), start_(start), counters_(counters) {}
+  void start(std::int64_t epoch) override {
+    position_ = 0;
+    Over::start(epoch);
+  }
+  bool pull(Job& job) override {
+    const std::int64_t index = position_++;  // counted also if the input throws
+    if (!input_->pull(job)) {
+      --position_;
+      return false;
+    }
+    job.numbers.push_back(start_ + index);
+    counters_.count();
+    return true;
+  }
+  Element run(JobReader& job) const override {
+    const Element element = input_->run(job);
+    Element all(scalar(job.number(), DType::i64));
+    for (const auto& part : element) all.push_back(part);
+    return all;
+  }
+  void save(StateWriter& state) const override {
+    state.put(position_);
+    Over::save(state);
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    position_ = state.take("the element of enumerate");
+    Over::restore(epoch, state);
+  }
+  void seek(std::int64_t position) override {
+    position_ = position;
+    Over::seek(position);
+  }
+
+ private:
+  const std::int64_t start_;
+  StageCounters& counters_;
+  std::int64_t position_ = 0;
+};
+
+class EnumerateNode final : public SeveralNode {
+ public:
+  EnumerateNode(NodePtr input, std::int64_t start)
+      : SeveralNode("enumerate", std::to_string(start), {std::move(input)}), start_(start) {}
+  CursorPtr open(Counters& counters) const override {
+    return std::make_unique<EnumerateCursor>(input().open(counters), start_, counters.of(*this));
+  }
+  std::int64_t cardinality() const override { return input().cardinality(); }
+
+ private:
+  std::int64_t start_;
+};
+
+}  // namespace
+
+Dataset zip(const std::vector<Dataset>& datasets) {
+  TW_CHECK_USER(!datasets.empty(), "zip", "give at least one dataset", "expected one or more datasets, got none");
+  std::vector<NodePtr> nodes;
+  for (const auto& dataset : datasets) nodes.push_back(dataset.node());
+  return Dataset(std::make_shared<ZipNode>(std::move(nodes)));
+}
+
+Dataset Dataset::concatenate(const Dataset& after) const {
+  return Dataset(std::make_shared<ConcatenateNode>(node_, after.node_));
+}
+
+Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(std::make_shared<EnumerateNode>(node_, start)); }
+
+}  // namespace thalweg::data

@@ -1,0 +1,71 @@
+#include "thalweg/data/node.h"
+#include "thalweg/data/user_call.h"
+
+namespace thalweg::data {
+namespace {
+
+class FilterCursor final : public Whole {
+ public:
+  FilterCursor(CursorPtr input, const Dataset::Predicate& predicate, StageCounters& counters)
+      : input_(std::move(input)), predicate_(predicate), counters_(counters) {}
+  void start(std::int64_t epoch) override {
+    epoch_ = epoch;
+    position_ = 0;
+    input_->start(epoch);
+  }
+  void save(StateWriter& state) const override {
+    state.put(position_);
+    input_->save(state);
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    epoch_ = epoch;
+    position_ = state.take("the element of filter");
+    input_->restore(epoch, state);
+  }
+
+ protected:
+  std::optional<Element> make() override {
+    for (;;) {
+      const std::int64_t index = position_++;  // counted also if the input throws
+      std::optional<Element> element = input_->next();
+      if (!element) {
+        --position_;
+        return {};
+      }
+      const BusyTime busy(counters_, index);
+      const std::uint64_t call = random::in_call(random::in_call(0x66696c, static_cast<std::uint64_t>(epoch_)),
+                                                 static_cast<std::uint64_t>(index));
+      if (call_user("filter", call, index, [&] { return predicate_(*element); })) {
+        counters_.count();
+        return element;
+      }
+    }
+  }
+
+ private:
+  CursorPtr input_;
+  const Dataset::Predicate& predicate_;
+  StageCounters& counters_;
+  std::int64_t epoch_ = 0, position_ = 0;
+};
+
+class FilterNode final : public Node {
+ public:
+  FilterNode(NodePtr input, Dataset::Predicate predicate)
+      : Node("filter", "", {std::move(input)}), predicate_(std::move(predicate)) {}
+  CursorPtr open(Counters& counters) const override {
+    return std::make_unique<FilterCursor>(open_whole(input(), counters), predicate_, counters.of(*this));
+  }
+  std::int64_t cardinality() const override { return input().cardinality() == infinite ? infinite : unknown; }
+
+ private:
+  Dataset::Predicate predicate_;
+};
+
+}  // namespace
+
+Dataset Dataset::filter_elements(Predicate f) const {
+  return Dataset(std::make_shared<FilterNode>(node_, std::move(f)));
+}
+
+}  // namespace thalweg::data

@@ -1,0 +1,156 @@
+// interleave: datasets made from elements, a few open at a time, read in turn.
+#include "thalweg/core/check.h"
+#include "thalweg/data/node.h"
+#include "thalweg/data/user_call.h"
+
+namespace thalweg::data {
+namespace {
+
+class InterleaveCursor final : public Whole {
+ public:
+  InterleaveCursor(CursorPtr input, const Dataset::Expand& f, const InterleaveOptions& options, StageCounters& counters)
+      : input_(std::move(input)), f_(f), options_(options), counters_(counters) {}
+  void start(std::int64_t epoch) override {
+    begin(epoch);
+    input_->start(epoch);
+  }
+  void save(StateWriter& state) const override;
+  void restore(std::int64_t epoch, StateReader& state) override;
+
+ protected:
+  std::optional<Element> make() override;
+
+ private:
+  // An open dataset, and the number of the element that it was made from.
+  struct Open {
+    std::int64_t number;
+    NodePtr node;
+    std::unique_ptr<Counters> counters;
+    CursorPtr cursor;
+  };
+
+  void begin(std::int64_t epoch) {
+    epoch_ = epoch;
+    pulled_ = turn_ = in_block_ = 0;
+    ended_ = false;
+    slots_.clear();
+    slots_.resize(static_cast<std::size_t>(options_.cycle));
+  }
+  Open open(std::int64_t number, const Element& element) const;
+  std::optional<Element> take(std::optional<Open>& slot);
+  void next_turn() {
+    in_block_ = 0;
+    turn_ = (turn_ + 1) % options_.cycle;
+  }
+
+  CursorPtr input_;
+  const Dataset::Expand& f_;
+  const InterleaveOptions options_;
+  StageCounters& counters_;
+  std::vector<std::optional<Open>> slots_;
+  std::int64_t epoch_ = 0, pulled_ = 0, turn_ = 0, in_block_ = 0;
+  bool ended_ = false;
+};
+
+InterleaveCursor::Open InterleaveCursor::open(std::int64_t number, const Element& element) const {
+  const std::uint64_t call = random::in_call(random::in_call(0x696e74, static_cast<std::uint64_t>(epoch_)),
+                                             static_cast<std::uint64_t>(number));
+  const Dataset dataset = call_user("interleave", call, number, [&] { return f_(element); });
+  Open made{number, dataset.node(), std::make_unique<Counters>(), nullptr};
+  made.cursor = open_whole(*made.node, *made.counters);
+  return made;
+}
+
+// The next element of the slot's dataset, which is opened if need be; nothing: its turn is over.
+std::optional<Element> InterleaveCursor::take(std::optional<Open>& slot) {
+  if (!slot) {
+    if (ended_) return {};
+    const std::int64_t number = pulled_++;  // counted also if the input throws
+    const std::optional<Element> element = input_->next();
+    if (!element) {
+      --pulled_;
+      ended_ = true;
+      return {};
+    }
+    slot = open(number, *element);
+    slot->cursor->start(epoch_);
+  }
+  std::optional<Element> element = slot->cursor->next();
+  if (!element) slot.reset();
+  return element;
+}
+
+std::optional<Element> InterleaveCursor::make() {
+  for (std::int64_t idle = 0; !ended_ || idle < options_.cycle;) {
+    auto& slot = slots_[static_cast<std::size_t>(turn_)];
+    std::optional<Element> element = take(slot);
+    if (element) {
+      counters_.count();
+      if (++in_block_ == options_.block) next_turn();
+      return element;
+    }
+    idle = ended_ ? idle + 1 : 0;
+    next_turn();
+  }
+  return {};
+}
+
+void InterleaveCursor::save(StateWriter& state) const {
+  state.put(pulled_);
+  state.put(turn_);
+  state.put(in_block_);
+  for (const auto& slot : slots_) {
+    state.put(slot ? slot->number + 1 : 0);
+    if (slot) slot->cursor->save(state);
+  }
+}
+
+// The elements of the input are drawn again; the datasets that were open go on where they stood.
+void InterleaveCursor::restore(std::int64_t epoch, StateReader& state) {
+  begin(epoch);
+  input_->start(epoch);
+  const std::int64_t pulled = state.take("the inputs of interleave");
+  turn_ = state.take("the turn of interleave", options_.cycle - 1);
+  in_block_ = state.take("the place in the block", options_.block - 1);
+  std::vector<Element> elements;
+  while (pulled_ < pulled) {
+    ++pulled_;
+    const auto element = input_->next();
+    TW_CHECK_USER(element.has_value(), "restore", "the data must be those of the saved state",
+                  "the data end at element {}", pulled_ - 1);
+    elements.push_back(*element);
+  }
+  for (auto& slot : slots_) {
+    const std::int64_t number = state.take("an input of interleave", pulled) - 1;
+    if (number < 0) continue;
+    slot = open(number, elements[static_cast<std::size_t>(number)]);
+    slot->cursor->restore(epoch, state);
+  }
+}
+
+class InterleaveNode final : public Node {
+ public:
+  InterleaveNode(NodePtr input, Dataset::Expand f, const InterleaveOptions& options)
+      : Node("interleave", fmt::format("{} {}", options.cycle, options.block), {std::move(input)}),
+        f_(std::move(f)),
+        options_(options) {}
+  CursorPtr open(Counters& counters) const override {
+    return std::make_unique<InterleaveCursor>(open_whole(input(), counters), f_, options_, counters.of(*this));
+  }
+  std::int64_t cardinality() const override { return unknown; }
+
+ private:
+  Dataset::Expand f_;
+  InterleaveOptions options_;
+};
+
+}  // namespace
+
+Dataset Dataset::interleave(Expand f, const InterleaveOptions& options) const {
+  TW_CHECK_USER(options.cycle >= 1 && options.cycle <= 4096 && options.block >= 1, "interleave",
+                "cycle is how many are open, block how many elements one gives in its turn",
+                "expected at least 1 for both, got a cycle of {} and a block of {}", options.cycle, options.block);
+  return Dataset(std::make_shared<InterleaveNode>(node_, std::move(f), options));
+}
+
+}  // namespace thalweg::data

@@ -1,0 +1,132 @@
+// Stages that leave elements out: take, skip, shard.
+#include "thalweg/core/check.h"
+#include "thalweg/data/node.h"
+
+namespace thalweg::data {
+namespace {
+
+class TakeCursor final : public Over {
+ public:
+  TakeCursor(CursorPtr input, std::int64_t count, StageCounters& counters)
+      : Over(std::move(input)), count_(count), counters_(counters) {}
+  void start(std::int64_t epoch) override {
+    taken_ = 0;
+    Over::start(epoch);
+  }
+  bool pull(Job& job) override {
+    if (count_ >= 0 && taken_ >= count_) return false;
+    ++taken_;
+    if (!input_->pull(job)) return false;
+    counters_.count();
+    return true;
+  }
+  void save(StateWriter& state) const override {
+    state.put(taken_);
+    Over::save(state);
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    taken_ = state.take("the element of take");
+    Over::restore(epoch, state);
+  }
+  void seek(std::int64_t position) override {
+    taken_ = position;
+    Over::seek(position);
+  }
+
+ private:
+  std::int64_t count_, taken_ = 0;
+  StageCounters& counters_;
+};
+
+class TakeNode final : public LazyNode {
+ public:
+  TakeNode(NodePtr input, std::int64_t count)
+      : LazyNode("take", std::to_string(count), {std::move(input)}), count_(count) {}
+  CursorPtr open(Counters& counters) const override {
+    return std::make_unique<TakeCursor>(input().open(counters), count_, counters.of(*this));
+  }
+  std::int64_t cardinality() const override {
+    return smaller_cardinality(input().cardinality(), count_ < 0 ? infinite : count_);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+// Every stride-th element, from the offset on.
+class StrideCursor final : public Over {
+ public:
+  StrideCursor(CursorPtr input, std::int64_t offset, std::int64_t stride, std::int64_t input_size,
+               StageCounters& counters)
+      : Over(std::move(input)), offset_(offset), stride_(stride), input_size_(input_size), counters_(counters) {}
+  void start(std::int64_t epoch) override {
+    Over::start(epoch);
+    to_drop_ = offset_;
+    if (input_size_ >= 0) seek(0);
+  }
+  bool pull(Job& job) override {
+    for (; to_drop_ > 0; --to_drop_)
+      if (!input_->skip_one()) return false;
+    to_drop_ = stride_ - 1;
+    if (!input_->pull(job)) return false;
+    counters_.count();
+    return true;
+  }
+  void save(StateWriter& state) const override {
+    state.put(to_drop_);
+    Over::save(state);
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    to_drop_ = state.take("the elements to skip");
+    Over::restore(epoch, state);
+  }
+  void seek(std::int64_t position) override {
+    const std::int64_t left = std::max<std::int64_t>(input_size_ - offset_, 0);
+    Over::seek(position > left / stride_ ? input_size_ : std::min(input_size_, offset_ + position * stride_));
+    to_drop_ = 0;
+  }
+
+ private:
+  const std::int64_t offset_, stride_, input_size_;  // the size: -1 where the input cannot seek
+  StageCounters& counters_;
+  std::int64_t to_drop_ = 0;
+};
+
+class StrideNode final : public LazyNode {
+ public:
+  StrideNode(const char* name, NodePtr input, std::int64_t offset, std::int64_t stride)
+      : LazyNode(name, fmt::format("{} {}", offset, stride), {std::move(input)}), offset_(offset), stride_(stride) {}
+  CursorPtr open(Counters& counters) const override {
+    return std::make_unique<StrideCursor>(input().open(counters), offset_, stride_,
+                                          seekable() ? input().cardinality() : -1, counters.of(*this));
+  }
+  std::int64_t cardinality() const override {
+    const std::int64_t all = input().cardinality();
+    if (all < 0) return all;
+    return offset_ >= all ? 0 : (all - offset_ - 1) / stride_ + 1;
+  }
+
+ private:
+  std::int64_t offset_, stride_;
+};
+
+}  // namespace
+
+Dataset Dataset::take(std::int64_t count) const {
+  TW_CHECK_USER(count >= -1, "take", "-1 takes all", "expected a number of elements, got {}", count);
+  return Dataset(std::make_shared<TakeNode>(node_, count));
+}
+
+Dataset Dataset::skip(std::int64_t count) const {
+  TW_CHECK_USER(count >= -1, "skip", "-1 skips all", "expected a number of elements, got {}", count);
+  if (count < 0) return take(0);
+  return Dataset(std::make_shared<StrideNode>("skip", node_, count, 1));
+}
+
+Dataset Dataset::shard(std::int64_t count, std::int64_t index) const {
+  TW_CHECK_USER(count >= 1 && index >= 0 && index < count, "shard", "shard(n, i) needs 0 <= i < n",
+                "got {} shards and the index {}", count, index);
+  return Dataset(std::make_shared<StrideNode>("shard", node_, index, count));
+}
+
+}  // namespace thalweg::data

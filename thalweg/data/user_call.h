@@ -1,0 +1,41 @@
+#pragma once
+
+#include <utility>
+
+#include "thalweg/core/dispatch.h"
+#include "thalweg/core/ordinal.h"
+#include "thalweg/core/scopes.h"
+#include "thalweg/core/tracer.h"
+
+namespace thalweg::data {
+
+// The surroundings in which a function of the user runs: the same on every thread and with any consumer. No tape
+// records it, no trace sees it, it is not in training, and its random ops are numbered by `call`.
+class UserCall {
+ public:
+  explicit UserCall(std::uint64_t call) : trace_(nullptr), numbers_(call), scopes_(std::exchange(scopes(), Scopes())) {}
+  ~UserCall() { scopes() = scopes_; }
+  UserCall(const UserCall&) = delete;
+
+ private:
+  PauseRecording recording_;
+  TraceScope trace_;
+  random::CallScope numbers_;
+  Scopes scopes_;
+};
+
+// Throws what is being handled, as an Error that names the stage and the element.
+[[noreturn]] void throw_user_error(const char* stage, std::int64_t index);
+
+// f(), a call for element `index` of the stage.
+template <class F>
+auto call_user(const char* stage, std::uint64_t call, std::int64_t index, F&& f) {
+  const UserCall surroundings(call);
+  try {
+    return f();
+  } catch (...) {
+    throw_user_error(stage, index);
+  }
+}
+
+}  // namespace thalweg::data
