@@ -43,13 +43,13 @@ auto every_step(std::function<void(Session&)> f) { return std::make_shared<Every
 
 TEST(fit, equals_a_loop_written_by_hand) {
   const auto data = rows(100).shuffle(100, {.seed = 4}).batch(32);
-  const auto by_fit = [&](bool eager) {
+  const auto by_fit = [&] {
     random::set_seed(2);
     auto model = net();
     optim::Adam adam({.learning_rate = 0.01});
     const History history =
         fit(model, rows(100).shuffle(100, {.seed = 4}).batch(32),
-            {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 3, .eager = eager});
+            {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 3});
     EXPECT_EQ(history.steps, 12);
     EXPECT_EQ(history.epochs.size(), 3u);
     EXPECT_LT(history["loss"][2], history["loss"][0]);
@@ -72,9 +72,20 @@ TEST(fit, equals_a_loop_written_by_hand) {
     for (const auto& e : data) sum += step(e[0], e[1]).item<double>() * static_cast<double>(e[0].shape()[0]);
     means.push_back(sum / 100);
   }
-  EXPECT_EQ(by_fit(false), std::make_pair(weights_of(model), means));
-  const auto eager = by_fit(true);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(eager.second[i], means[i], 0.2 * means[i]);  // other dropout masks
+  EXPECT_EQ(by_fit(), std::make_pair(weights_of(model), means));
+}
+
+TEST(fit, eager_steps_have_the_bits_of_compiled_ones) {
+  const auto trained = [](bool eager) {
+    random::set_seed(2);
+    nn::Sequential model({nn::dense(8, tanh), nn::batch_norm(), nn::dense(1)});
+    optim::Adam adam;
+    const History history =
+        fit(model, rows(100).batch(32),
+            {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 2, .eager = eager});
+    return std::make_pair(weights_of(model), history["loss"]);
+  };
+  EXPECT_EQ(trained(true), trained(false));
 }
 
 TEST(fit, stays_inside_the_budget) {
@@ -207,7 +218,8 @@ TEST(fit, a_resumed_run_has_the_same_bits) {
     std::vector<double> losses;
     random::set_seed(7);
     run(folder.path(), cut, false, losses);
-    random::set_seed(1234);
+    random::set_seed(7);
+    random::normal({3});
     const auto resumed = run(folder.path(), 15, true, losses);
     EXPECT_EQ(losses, wanted) << cut;
     EXPECT_EQ(resumed, whole) << cut;

@@ -126,7 +126,8 @@ TEST(summary, histograms_count_every_finite_value) {
   std::vector<double> rows;
   while (!content.empty()) rows.push_back(take<double>(content));
   EXPECT_EQ(rows, (std::vector<double>{0, 0.5, 2, 0.5, 1, 2}));
-  content = events[2].in(5).in(1).in(8).texts.at(4).at(0);
+  const Fields same = events[2].in(5).in(1).in(8);
+  content = same.texts.at(4).at(0);
   EXPECT_EQ(take<double>(content), 2.5);
   EXPECT_EQ(events[3].in(5).in(1).in(8).texts.at(8).at(0), "**bold**");
   EXPECT_EQ(events[3].in(5).in(1).in(9).in(1).texts.at(1).at(0), "text");

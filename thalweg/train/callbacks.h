@@ -57,8 +57,11 @@ struct CheckpointEveryOptions {
 // Saves the whole run, which goes on from it with the same bits; always the last step, after Ctrl-C too.
 TW_API CallbackPointer checkpoint_every(const std::string& folder, const CheckpointEveryOptions& options = {});
 
+struct TensorboardOptions {
+  std::int64_t gradient_norms_every = 0;  // steps between two norms of all gradients; 0: none
+};
 // Event files: loss and learning rate of every step, all values of every epoch.
-TW_API CallbackPointer tensorboard(const std::string& folder);
+TW_API CallbackPointer tensorboard(const std::string& folder, const TensorboardOptions& options = {});
 
 // A line for every epoch under the names of its values. A resumed run adds to the file.
 TW_API CallbackPointer csv(const std::string& path);

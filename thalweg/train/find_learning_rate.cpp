@@ -33,7 +33,7 @@ class Restore {
 // The rate in the middle of the steepest stretch of the averaged loss before its least value.
 double steepest(const std::vector<double>& rates, const std::vector<double>& losses) {
   const auto least = static_cast<std::size_t>(std::min_element(losses.begin(), losses.end()) - losses.begin());
-  constexpr std::size_t reach = 3;
+  const std::size_t reach = std::max<std::size_t>(1, rates.size() / 12);
   double best = 0, suggestion = rates[least] / 10;
   for (std::size_t i = reach; i + reach <= least; ++i) {
     const double fall = losses[i - reach] - losses[i + reach];

@@ -87,8 +87,9 @@ Batch parts_of(const Model& model, const Tensorlist& element) {
                 "expected elements of {} or {} parts for a model with {} inputs, got {}", inputs + 1, inputs + 2, inputs,
                 element.size());
   for (const auto& part : element)
-    TW_CHECK_USER(part.rank() > 0, "fit", "batch the data: ds.batch(32)",
-                  "expected batches with examples along the first axis, got a part of shape {}", part.shape());
+    TW_CHECK_USER(part.rank() > 0 && part.shape()[0] == element[0].shape()[0], "fit", "batch the data: ds.batch(32)",
+                  "expected batches with as many examples in every part, got parts of shape {} and {}",
+                  element[0].shape(), part.shape());
   return {{element.data(), inputs}, element[inputs], element.size() > inputs + 1 ? element[inputs + 1] : Tensor()};
 }
 

@@ -36,12 +36,20 @@ class CheckpointEvery : public Callback {
 
 class Tensorboard : public Callback {
  public:
-  explicit Tensorboard(const std::string& folder) : writer_(folder) {}
+  Tensorboard(const std::string& folder, const TensorboardOptions& options) : options_(options), writer_(folder) {
+    TW_CHECK_USER(options.gradient_norms_every >= 0, "tensorboard", "0 switches them off",
+                  "expected .gradient_norms_every of 0 or more, got {}", options.gradient_norms_every);
+  }
+
+  bool wants_gradient_norms() const override { return options_.gradient_norms_every > 0; }
 
   void on_step_end(Session& session) override {
     writer_.scalar("train/loss", session.loss, session.step);
     writer_.scalar("train/learning_rate", session.optimizer.learning_rate().item<double>(), session.step);
     if (!session.gradient_norms.empty()) writer_.scalar("train/gradient_norm", session.gradient_norm(), session.step);
+    if (options_.gradient_norms_every == 0 || session.step % options_.gradient_norms_every != 0) return;
+    for (std::size_t i = 0; i < session.gradient_norms.size(); ++i)
+      writer_.scalar("gradients/" + session.gradient_names[i], session.gradient_norms[i], session.step);
   }
   void on_epoch_end(Session& session) override {
     for (const auto& [name, value] : session.logs) {
@@ -53,6 +61,7 @@ class Tensorboard : public Callback {
   void on_end(Session&) override { writer_.flush(); }
 
  private:
+  const TensorboardOptions options_;
   summary::Writer writer_;
 };
 
@@ -105,7 +114,9 @@ class Keep : public Callback {
 CallbackPointer checkpoint_every(const std::string& folder, const CheckpointEveryOptions& options) {
   return std::make_shared<CheckpointEvery>(folder, options);
 }
-CallbackPointer tensorboard(const std::string& folder) { return std::make_shared<Tensorboard>(folder); }
+CallbackPointer tensorboard(const std::string& folder, const TensorboardOptions& options) {
+  return std::make_shared<Tensorboard>(folder, options);
+}
 CallbackPointer csv(const std::string& path) { return std::make_shared<Csv>(path); }
 CallbackPointer history(History& into) { return std::make_shared<Keep>(into); }
 
