@@ -240,6 +240,11 @@ TEST(fit, an_interrupt_finishes_the_step_and_saves) {
   EXPECT_TRUE(history.interrupted);
   EXPECT_EQ(history.steps, 3);  // it was pressed after the second one: noticed after the third
   EXPECT_EQ(checkpoint::Manager(folder.path()).steps(), (std::vector<std::int64_t>{3}));
+  EXPECT_THROW(fit(model, rows(64).batch(8),
+                   {.optimizer = &sgd,
+                    .loss = losses::mean_squared_error,
+                    .callbacks = {train::checkpoint_every(folder.path())}}),
+               Error);  // the folder is taken
 }
 
 TEST(fit, files_tell_of_the_run) {

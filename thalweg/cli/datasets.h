@@ -19,11 +19,11 @@ struct DataRequest {
 
 struct Datasets {
   std::string name;                       // what was taken
-  std::optional<data::Dataset> training;  // batches: inputs and labels
-  std::optional<data::Dataset> test;
-  std::int64_t examples = 0;              // of an epoch
-  models::Settings settings;              // sizes that the data ask of the model: classes, vocabulary
-  std::optional<data::TextFile> text;     // whose windows these are
+  std::optional<data::Dataset> training = {};  // batches: inputs and labels
+  std::optional<data::Dataset> test = {};
+  std::int64_t examples = 0;                // of an epoch
+  models::Settings settings = {};           // sizes that the data ask of the model: classes, vocabulary
+  std::optional<data::TextFile> text = {};  // whose windows these are
 };
 
 // The data of a model as batches. `step` says what its inputs look like; `settings` are those of the user.

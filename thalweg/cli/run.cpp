@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/settings.h"
+
 namespace thalweg::cli {
 namespace {
 

@@ -52,7 +52,7 @@ struct CheckpointEveryOptions {
   std::int64_t epochs = 1;  // between two checkpoints; 0: not by epochs
   std::int64_t steps = 0;   // between two checkpoints; 0: not by steps
   int keep = 3;
-  bool resume = false;  // begins with the newest checkpoint of the folder, if there is one
+  bool resume = false;  // begins with the newest checkpoint of the folder, if there is one; false: there must be none
 };
 // Saves the whole run, which goes on from it with the same bits; always the last step, after Ctrl-C too.
 TW_API CallbackPointer checkpoint_every(const std::string& folder, const CheckpointEveryOptions& options = {});

@@ -172,7 +172,7 @@ class Loop {
 
   void note_plan(const data::Element& element, const StepResult& result) {
     if (session_.epoch_step == 1 || !session_.plan) session_.plan = step_.plan(element);
-    if (!options_.eager) session_.measured_bytes = std::max(session_.measured_bytes, step_.measured_bytes());
+    if (!options_.eager) session_.measured_bytes = step_.measured_bytes();
     if (session_.gradient_names.empty())
       for (const auto& variable : model_.module().trainable_variables())
         session_.gradient_names.push_back(variable.name());

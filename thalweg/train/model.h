@@ -54,7 +54,8 @@ class Loss {
  public:
   Loss() = default;
   template <class Options>
-  Loss(Tensor (*loss)(const Tensor&, const Tensor&, const Options&))
+  requires(requires(Options options) { options.sample_weight; })
+      Loss(Tensor (*loss)(const Tensor&, const Tensor&, const Options&))
       : takes_weights_(true), call_([loss](const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) {
           Options options;
           options.sample_weight = weight;

@@ -19,6 +19,9 @@ class CheckpointEvery : public Callback {
   }
 
   void on_resume(Session& session) override {
+    TW_CHECK(failed_precondition, options_.resume || manager_.steps().empty(), "checkpoint_every",
+             "go on with it by {.resume = true}, or choose another folder",
+             "expected a folder without checkpoints, got {} with those of another run", manager_.folder());
     if (options_.resume) manager_.restore_latest(session.items);
   }
 
