@@ -3,6 +3,13 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(nlohmann_json 3 REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+foreach(library ZLIB PNG JPEG)  # packed files and images
+  find_package(${library} QUIET)
+  if(NOT ${library}_FOUND)
+    message(FATAL_ERROR "${library} is missing: run scripts/setup.sh, or install zlib1g-dev libpng-dev libjpeg62-turbo-dev")
+  endif()
+endforeach()
+set(file_libraries ZLIB::ZLIB PNG::PNG JPEG::JPEG)
 
 file(GLOB_RECURSE THALWEG_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/thalweg/*.cpp)
 list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/thalweg/cli/|/samples\\.cpp$")
@@ -17,7 +24,7 @@ endif()
 add_library(thalweg_objects OBJECT ${THALWEG_SOURCES})
 target_include_directories(thalweg_objects PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(thalweg_objects PRIVATE thalweg_options nlohmann_json::nlohmann_json
-                                      PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS})
+                                      PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS} ${file_libraries})
 if(THALWEG_ONEDNN)
   target_compile_definitions(thalweg_objects PUBLIC THALWEG_ONEDNN=1)
   target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl gomp)  # gomp: to hold oneDNN to one OpenMP thread
@@ -32,7 +39,8 @@ add_library(thalweg::thalweg ALIAS thalweg)
 target_include_directories(thalweg PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
 target_compile_features(thalweg PUBLIC cxx_std_20)
 target_link_libraries(thalweg PRIVATE $<BUILD_INTERFACE:thalweg_options> $<BUILD_INTERFACE:PkgConfig::HWY>
-                                      $<BUILD_INTERFACE:Threads::Threads> $<BUILD_INTERFACE:${CMAKE_DL_LIBS}>)
+                                      $<BUILD_INTERFACE:Threads::Threads> $<BUILD_INTERFACE:${CMAKE_DL_LIBS}>
+                                      "$<BUILD_INTERFACE:${file_libraries}>")
 if(THALWEG_ONEDNN)
   target_link_libraries(thalweg PRIVATE $<BUILD_INTERFACE:DNNL::dnnl> $<BUILD_INTERFACE:gomp>)
 endif()
