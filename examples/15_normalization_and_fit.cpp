@@ -33,9 +33,9 @@ double accuracy_of(Net& net, const tw::data::Dataset& training, const tw::data::
   const auto loss = [](const tw::Tensor& y, const tw::Tensor& logits) {
     return tw::losses::binary_crossentropy(y, logits, {.from_logits = true});
   };
-  const auto history = tw::train::fit(net, training.shuffle(2000, {.seed = 1}).batch(50).prefetch(),
-                                      {.optimizer = &adam, .loss = loss, .metrics = {&accuracy}, .epochs = 10,
-                                       .validation = &test});
+  const auto history =
+      tw::train::fit(net, training.shuffle(2000, {.seed = 1}).batch(50).prefetch(),
+                     {.optimizer = &adam, .loss = loss, .metrics = {&accuracy}, .epochs = 10, .validation = &test});
   return history.last("val_accuracy");
 }
 

@@ -47,9 +47,8 @@ TEST(fit, equals_a_loop_written_by_hand) {
     random::set_seed(2);
     auto model = net();
     optim::Adam adam({.learning_rate = 0.01});
-    const History history =
-        fit(model, rows(100).shuffle(100, {.seed = 4}).batch(32),
-            {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 3});
+    const History history = fit(model, rows(100).shuffle(100, {.seed = 4}).batch(32),
+                                {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 3});
     EXPECT_EQ(history.steps, 12);
     EXPECT_EQ(history.epochs.size(), 3u);
     EXPECT_LT(history["loss"][2], history["loss"][0]);
@@ -80,9 +79,8 @@ TEST(fit, eager_steps_have_the_bits_of_compiled_ones) {
     random::set_seed(2);
     nn::Sequential model({nn::dense(8, tanh), nn::batch_norm(), nn::dense(1)});
     optim::Adam adam;
-    const History history =
-        fit(model, rows(100).batch(32),
-            {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 2, .eager = eager});
+    const History history = fit(model, rows(100).batch(32),
+                                {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 2, .eager = eager});
     return std::make_pair(weights_of(model), history["loss"]);
   };
   EXPECT_EQ(trained(true), trained(false));
@@ -146,8 +144,8 @@ TEST(fit, weights_of_classes_and_examples_multiply) {
   const auto loss = [](const Tensor& labels, const Tensor& logits, const Tensor& weight) {
     return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true, .sample_weight = weight});
   };
-  const History history =
-      fit(model, data::from_tensor_slices({x, y, w}).batch(4), {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 5.0}}});
+  const History history = fit(model, data::from_tensor_slices({x, y, w}).batch(4),
+                              {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 5.0}}});
   EXPECT_NEAR(history.last("loss"), 4 * std::log(3.0), 1e-5);
 }
 
@@ -170,7 +168,8 @@ TEST(fit, rates_follow_plateaus_and_schedules) {
   auto model = net();
   optim::SGD sgd({.learning_rate = 1e-30});
   std::vector<double> rates;
-  const auto note = every_step([&](Session& session) { rates.push_back(session.optimizer.learning_rate().item<double>()); });
+  const auto note =
+      every_step([&](Session& session) { rates.push_back(session.optimizer.learning_rate().item<double>()); });
   const auto data = rows(8).batch(8);
   fit(model, data,
       {.optimizer = &sgd,
@@ -184,7 +183,8 @@ TEST(fit, rates_follow_plateaus_and_schedules) {
       {.optimizer = &sgd,
        .loss = losses::mean_squared_error,
        .epochs = 3,
-       .callbacks = {train::learning_rate_schedule([](std::int64_t epoch, double) { return 1.0 / double(epoch + 1); }), note}});
+       .callbacks = {train::learning_rate_schedule([](std::int64_t epoch, double) { return 1.0 / double(epoch + 1); }),
+                     note}});
   EXPECT_EQ(rates, (std::vector<double>{1.0, 0.5, 1.0 / 3}));
 }
 
@@ -260,14 +260,16 @@ TEST(fit, files_tell_of_the_run) {
        .epochs = 2,
        .validation = &data,
        .callbacks = {train::progress_bar({.out = &lines}), train::csv(folder.path("log.csv")),
-                     train::tensorboard(folder.path()), train::history(kept), train::report(folder.path("report.html"))}});
+                     train::tensorboard(folder.path()), train::history(kept),
+                     train::report(folder.path("report.html"))}});
   EXPECT_EQ(kept.epochs.size(), 2u);
   EXPECT_NE(lines.str().find("epoch 2/2  2/2 [====================]"), std::string::npos) << lines.str();
   const std::string table = read_file(folder.path("log.csv"));
   EXPECT_TRUE(table.starts_with("epoch,step,loss,val_loss\n0,2,")) << table;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
   const std::string page = read_file(folder.path("report.html"));
-  for (const char* part : {"loss by step", "loss by epoch", "norm by layer", "dense_1", "data:image/svg+xml", "planned peak"})
+  for (const char* part :
+       {"loss by step", "loss by epoch", "norm by layer", "dense_1", "data:image/svg+xml", "planned peak"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* remote : {"src=\"http", "href=", "@import", "url("}) EXPECT_EQ(page.find(remote), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(folder.path("plan.svg")));
@@ -276,11 +278,9 @@ TEST(fit, files_tell_of_the_run) {
 TEST(fit, stops_on_a_loss_that_is_no_number) {
   auto model = net();
   optim::SGD sgd({.learning_rate = 1e30});
-  const History history = fit(model, rows(64).batch(8),
-                              {.optimizer = &sgd,
-                               .loss = losses::mean_squared_error,
-                               .epochs = 3,
-                               .callbacks = {train::stop_on_nan()}});
+  const History history =
+      fit(model, rows(64).batch(8),
+          {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 3, .callbacks = {train::stop_on_nan()}});
   EXPECT_LT(history.steps, 8);
   EXPECT_NE(history.stopped_because.find("loss of step"), std::string::npos);
 }

@@ -60,12 +60,13 @@ TEST(search, a_batch_size_is_found_by_plans_alone) {
 
 TEST(search, a_grid_is_run_in_order) {
   std::vector<std::string> seen;
-  const auto found = train::grid_search({{"lr", {0.1, 1e-3}}, {"optimizer", {"sgd", "adam"}}}, [&](const train::Setting& setting) {
-    seen.push_back(setting.at("lr").text() + " " + setting.at("optimizer").text());
-    if (setting.at("optimizer").text() == "sgd" && setting.at("lr") < 0.01)
-      throw Error(ErrorCode::resource_exhausted, "plan", "too large", "less");
-    return setting.at("lr") * 2;
-  });
+  const auto found =
+      train::grid_search({{"lr", {0.1, 1e-3}}, {"optimizer", {"sgd", "adam"}}}, [&](const train::Setting& setting) {
+        seen.push_back(setting.at("lr").text() + " " + setting.at("optimizer").text());
+        if (setting.at("optimizer").text() == "sgd" && setting.at("lr") < 0.01)
+          throw Error(ErrorCode::resource_exhausted, "plan", "too large", "less");
+        return setting.at("lr") * 2;
+      });
   EXPECT_EQ(seen, (std::vector<std::string>{"0.1 sgd", "0.1 adam", "0.001 sgd", "0.001 adam"}));
   EXPECT_EQ(found.best_setting().at("lr").text(), "0.001");
   EXPECT_EQ(found.best_setting().at("optimizer").text(), "adam");

@@ -50,7 +50,10 @@ Item::Item(Variable* variable)
 
 Item::Item(data::Iterator* iterator)
     : Item(
-          "iterator", [iterator] { return ItemState{{}, iterator->save_state().to_string()}; },
+          "iterator",
+          [iterator] {
+            return ItemState{{}, iterator->save_state().to_string()};
+          },
           [iterator](const ItemState& state) { iterator->restore(data::State::from_string(state.text)); }) {}
 
 }  // namespace thalweg::checkpoint

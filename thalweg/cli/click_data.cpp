@@ -1,5 +1,6 @@
-// Made-up visits of a shop: numbers, one id for each of many tables, and whether somebody clicked. Ids are as unequal as
-// those of real shops; whether one clicks depends on hidden tastes for ids and on the numbers, so that it can be learned.
+// Made-up visits of a shop: numbers, one id for each of many tables, and whether somebody clicked. Ids are as unequal
+// as those of real shops; whether one clicks depends on hidden tastes for ids and on the numbers, so that it can be
+// learned.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -46,7 +47,8 @@ struct Clicks {
       }
       clicked.push_back(uniform(random) < 1 / (1 + std::exp(-2 * score)) ? 1.f : 0.f);
     }
-    return {Tensor::from(numbers, {batch, inputs}), Tensor::from(ids, {batch, tables}), Tensor::from(clicked, {batch, 1})};
+    return {Tensor::from(numbers, {batch, inputs}), Tensor::from(ids, {batch, tables}),
+            Tensor::from(clicked, {batch, 1})};
   }
 
   data::Dataset batches(std::int64_t first, std::int64_t count) const {

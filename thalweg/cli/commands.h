@@ -35,11 +35,11 @@ void plan(const PlanOptions& options);
 
 struct TrainOptions {
   std::string model;
-  std::string data;                  // a path, "fashion-mnist" or "shapes"; empty: the model's own
-  std::int64_t epochs = 0;           // 0: 1, or as many as --steps need
-  std::int64_t steps = 0;            // in all; 0: by epochs
-  std::int64_t batch = 0;            // 0: that of the workload
-  std::string optimizer;             // empty: the model's own
+  std::string data;         // a path, "fashion-mnist" or "shapes"; empty: the model's own
+  std::int64_t epochs = 0;  // 0: 1, or as many as --steps need
+  std::int64_t steps = 0;   // in all; 0: by epochs
+  std::int64_t batch = 0;   // 0: that of the workload
+  std::string optimizer;    // empty: the model's own
   std::optional<double> lr, weight_decay, clip_norm, clip_value, global_clip_norm;
   std::string schedule = "constant";
   std::string precision = "f32", device = "cpu", loss;
@@ -47,11 +47,11 @@ struct TrainOptions {
   int accumulate = 1, threads = 0;
   std::uint64_t seed = 0;
   bool eager = false, resume = false, json = false;
-  std::string out;                      // the run folder; empty: a new one under runs/
-  std::int64_t checkpoint_every = 0;    // steps; 0: after every epoch
-  std::int64_t monitor_every = 10;      // steps between two gradient norms of all layers
-  std::int64_t subset = 0;              // examples to train on; 0: all
-  std::vector<std::string> settings;    // "layers=12"
+  std::string out;                    // the run folder; empty: a new one under runs/
+  std::int64_t checkpoint_every = 0;  // steps; 0: after every epoch
+  std::int64_t monitor_every = 10;    // steps between two gradient norms of all layers
+  std::int64_t subset = 0;            // examples to train on; 0: all
+  std::vector<std::string> settings;  // "layers=12"
 };
 // good or interrupted.
 int train(const TrainOptions& options);

@@ -38,8 +38,8 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
   const std::int64_t windows = (made.text->size() - 1) / context;
   if (windows < 2)
     throw Error(ErrorCode::invalid_argument, "train",
-                request.data + " has " + std::to_string(made.text->size()) +
-                    " characters, expected two windows of " + std::to_string(context) + " or more",
+                request.data + " has " + std::to_string(made.text->size()) + " characters, expected two windows of " +
+                    std::to_string(context) + " or more",
                 "take a longer text, or --set context=32");
   const auto all = made.text->windows({.window = context, .dtype = i32});
   const std::int64_t kept = std::max<std::int64_t>(1, windows / 10);  // the end of the text, for the test

@@ -18,7 +18,7 @@ struct DataRequest {
 };
 
 struct Datasets {
-  std::string name;                       // what was taken
+  std::string name;                            // what was taken
   std::optional<data::Dataset> training = {};  // batches: inputs and labels
   std::optional<data::Dataset> test = {};
   std::int64_t examples = 0;                // of an epoch

@@ -31,7 +31,8 @@ Datasets idx_folder(const std::string& folder) {
   const auto load = [&](const std::string& name) {
     const std::string path = idx_file(folder, name);
     if (path.empty())
-      throw Error(ErrorCode::not_found, "train", "there is no " + name + " in " + folder, "give the folder of MNIST's kind");
+      throw Error(ErrorCode::not_found, "train", "there is no " + name + " in " + folder,
+                  "give the folder of MNIST's kind");
     return data::load_idx(path);
   };
   const Tensor x = load("train-images-idx3-ubyte"), y = load("train-labels-idx1-ubyte");
@@ -49,11 +50,10 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   if (input.rank() != 4)
     throw Error(ErrorCode::invalid_argument, "train", "shapes are images, which " + step.model + " does not take",
                 "train cnn, separable-cnn, resnet50 or unet on them");
-  const data::ShapesOptions options{
-      .count = shapes_of_an_epoch,
-      .size = input.shape[1],
-      .task = pixels ? data::ShapesTask::segmentation : data::ShapesTask::classification,
-      .seed = request.seed};
+  const data::ShapesOptions options{.count = shapes_of_an_epoch,
+                                    .size = input.shape[1],
+                                    .task = pixels ? data::ShapesTask::segmentation : data::ShapesTask::classification,
+                                    .seed = request.seed};
   auto others = options;
   others.count = shapes_of_the_test, others.seed = request.seed + 1;
   Datasets made{.name = "shapes"};
@@ -69,7 +69,9 @@ void hold_out(Datasets& made, const data::Dataset& all) {
   const auto part = [&](bool test) {
     return all.enumerate()
         .filter([test](const data::Element& e) { return (e[0].item<std::int64_t>() % 10 == 9) == test; })
-        .map([](const data::Element& e) { return data::Element{e[1], e[2]}; });
+        .map([](const data::Element& e) {
+          return data::Element{e[1], e[2]};
+        });
   };
   std::int64_t count = 0;
   for (auto it = all.iterator(); it.next();) ++count;
@@ -85,8 +87,7 @@ void hold_out(Datasets& made, const data::Dataset& all) {
 data::Dataset csv(const std::string& path, bool numbers) {
   std::ifstream file(path);
   std::string header;
-  if (!std::getline(file, header))
-    throw Error(ErrorCode::not_found, "train", "cannot read " + path, "check the path");
+  if (!std::getline(file, header)) throw Error(ErrorCode::not_found, "train", "cannot read " + path, "check the path");
   while (!header.empty() && (header.back() == '\r' || header.back() == '"')) header.pop_back();
   std::string label = header.substr(header.find_last_of(",") + 1);
   if (!label.empty() && label.front() == '"') label.erase(0, 1);
@@ -145,8 +146,9 @@ Datasets file_examples(const DataRequest& request, const models::TrainingStep& s
                                              .channels = input.rank() == 4 ? static_cast<int>(input.shape[3]) : 1}));
     made.settings["classes"] = std::to_string(data::class_names(data).size());
   } else {
-    throw Error(ErrorCode::not_found, "train", "expected data at " + data + ", got no file or folder of a known kind",
-                "known are fashion-mnist, shapes, a folder of MNIST's kind or of images by class, .csv, .npz, .tfrecord");
+    throw Error(
+        ErrorCode::not_found, "train", "expected data at " + data + ", got no file or folder of a known kind",
+        "known are fashion-mnist, shapes, a folder of MNIST's kind or of images by class, .csv, .npz, .tfrecord");
   }
   return made;
 }

@@ -30,7 +30,7 @@ std::map<std::string, std::string> parse_settings(const char* option, const std:
 
 void set_option(TrainOptions& options, const std::string& name, const std::string& value) {
   const std::map<std::string, std::string*> words = {
-      {"optimizer", &options.optimizer}, {"schedule", &options.schedule}, {"loss", &options.loss},
+      {"optimizer", &options.optimizer}, {"schedule", &options.schedule},   {"loss", &options.loss},
       {"data", &options.data},           {"precision", &options.precision}, {"memory-budget", &options.memory_budget}};
   const std::map<std::string, std::optional<double>*> numbers = {{"lr", &options.lr},
                                                                  {"weight-decay", &options.weight_decay},

@@ -14,9 +14,11 @@ void check(const TrainOptions& options) {
   if (options.device != "cpu" && options.device != "cpu:0")
     throw Error(ErrorCode::unavailable, "train", "there is no device \"" + options.device + "\"",
                 "thalweg devices lists those that are there, and says why others are not");
-  const int bounds = options.clip_norm.has_value() + options.clip_value.has_value() + options.global_clip_norm.has_value();
+  const int bounds =
+      options.clip_norm.has_value() + options.clip_value.has_value() + options.global_clip_norm.has_value();
   if (bounds > 1) throw UsageError("expected one of --clip-norm, --clip-value and --global-clip-norm");
-  if (options.resume && options.out.empty()) throw UsageError("expected --out DIR with --resume: the run to go on with");
+  if (options.resume && options.out.empty())
+    throw UsageError("expected --out DIR with --resume: the run to go on with");
 }
 
 // The rate over all steps of the run.
@@ -82,7 +84,8 @@ void Run::make_metric() {
   if (options_.model == "gpt" || !options_.loss.empty()) return;
   if (options_.model == "unet") {
     models::SettingsReader read("unet", settings_);
-    metric_ = made<metrics::MeanIoU>(metrics::MeanIoUOptions{.num_classes = read.count("classes", 2), .sparse_y_pred = false});
+    metric_ = made<metrics::MeanIoU>(
+        metrics::MeanIoUOptions{.num_classes = read.count("classes", 2), .sparse_y_pred = false});
     metric_title_ = "mean intersection over union";
     return;
   }
@@ -129,7 +132,9 @@ Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
 
 std::string Run::config() const {
   using nlohmann::ordered_json;
-  const auto optional = [](const std::optional<double>& value) { return value ? ordered_json(*value) : ordered_json(); };
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? ordered_json(*value) : ordered_json();
+  };
   const ordered_json json{{"thalweg", version()},
                           {"model", options_.model},
                           {"settings", settings_},

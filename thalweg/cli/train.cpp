@@ -92,8 +92,7 @@ void prepare(const std::string& folder, const std::string& config, bool resume) 
   fs::create_directories(folder);
   std::ofstream file(folder + "/config.json");
   file << config;
-  if (!file.good())
-    throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
+  if (!file.good()) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
 }
 
 std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, const std::string& folder,
@@ -101,11 +100,12 @@ std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, co
   std::vector<train::CallbackPointer> list{
       lines, train::tensorboard(folder, {.gradient_norms_every = options.monitor_every}), train::stop_on_nan()};
   if (!options.json) list.push_back(train::progress_bar());
-  list.push_back(train::report(folder + "/report.html", {.title = "thalweg train " + options.model,
-                                                         .norms_every = std::max<std::int64_t>(1, options.monitor_every)}));
-  list.push_back(train::checkpoint_every(folder + "/checkpoints", {.epochs = options.checkpoint_every > 0 ? 0 : 1,
-                                                                   .steps = options.checkpoint_every,
-                                                                   .resume = options.resume}));
+  list.push_back(train::report(
+      folder + "/report.html",
+      {.title = "thalweg train " + options.model, .norms_every = std::max<std::int64_t>(1, options.monitor_every)}));
+  list.push_back(train::checkpoint_every(
+      folder + "/checkpoints",
+      {.epochs = options.checkpoint_every > 0 ? 0 : 1, .steps = options.checkpoint_every, .resume = options.resume}));
   return list;
 }
 

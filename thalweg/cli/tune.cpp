@@ -33,16 +33,16 @@ double score_of(const TrainOptions& options) {
 void tune_grid(const TuneOptions& options) {
   const auto grid = parse_grid(options.grid);
   const Run first(options.train);  // for the name of the score, and wrong options
-  const auto found = train::grid_search(
-      grid,
-      [&](const train::Setting& setting) {
-        TrainOptions one = options.train;
-        for (const auto& [name, choice] : setting) set_option(one, name, choice.text());
-        return score_of(one);
-      },
-      {.maximize = first.metric() != "loss",
-       .score = "test " + std::string(first.metric_title()),
-       .log = [](const std::string& line) { std::cerr << line << '\n'; }});
+  const auto found = train::grid_search(grid,
+                                        [&](const train::Setting& setting) {
+                                          TrainOptions one = options.train;
+                                          for (const auto& [name, choice] : setting)
+                                            set_option(one, name, choice.text());
+                                          return score_of(one);
+                                        },
+                                        {.maximize = first.metric() != "loss",
+                                         .score = "test " + std::string(first.metric_title()),
+                                         .log = [](const std::string& line) { std::cerr << line << '\n'; }});
   double seconds = 0;
   for (const auto& row : found.rows) seconds += row.seconds;
   std::cout << found.table().text() << "best:";
@@ -58,7 +58,8 @@ void tune_finders(const TuneOptions& options) {
   const auto example = iterator.next();
   if (run.memory_budget() > 0) {
     const auto batch = train::find_batch_size(
-        run.model(), *example, {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
+        run.model(), *example,
+        {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
     std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
   }
   const auto rate = train::find_learning_rate(

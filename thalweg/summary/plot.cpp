@@ -13,7 +13,8 @@ namespace {
 constexpr double width = 760, height = 330;
 constexpr double left = 72, right = 744, top = 44, bottom = 278;  // of the plot
 constexpr std::size_t most_points = 1400;                         // two for every pixel
-constexpr const char* colours[] = {"#0b6e99", "#b5522b", "#1a7f37", "#8250df", "#bf8700", "#cf222e", "#57606a", "#0969da"};
+constexpr const char* colours[] = {"#0b6e99", "#b5522b", "#1a7f37", "#8250df",
+                                   "#bf8700", "#cf222e", "#57606a", "#0969da"};
 
 constexpr const char* style = R"(<style>
 .plot { font: 12px system-ui, sans-serif; }

@@ -21,8 +21,8 @@ enum class Better { automatic, lower, higher };
 
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
-  double min_delta = 0;   // a change below it is none
-  int patience = 0;       // epochs without improvement before it stops
+  double min_delta = 0;  // a change below it is none
+  int patience = 0;      // epochs without improvement before it stops
   Better better = Better::automatic;
   bool restore_best_weights = false;
   std::int64_t start_from_epoch = 0;

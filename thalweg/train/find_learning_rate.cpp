@@ -42,6 +42,11 @@ double steepest(const std::vector<double>& rates, const std::vector<double>& los
   return suggestion;
 }
 
+double rounded(double rate) {  // to two digits
+  const double unit = std::pow(10, std::floor(std::log10(rate)) - 1);
+  return std::round(rate / unit) * unit;
+}
+
 void check(const FindLearningRateOptions& o) {
   TW_CHECK_USER(o.optimizer != nullptr, "find_learning_rate", "give one: {.optimizer = &adam}",
                 "expected an optimizer, got none");
@@ -90,7 +95,7 @@ LearningRateSearch find_learning_rate(const Model& model, const data::Dataset& d
   }
   TW_CHECK(failed_precondition, !found.rates.empty(), "find_learning_rate", "look at the data for values that are NaN",
            "the loss of the first step is not finite");
-  found.suggestion = steepest(found.rates, found.losses);
+  found.suggestion = rounded(steepest(found.rates, found.losses));
   return found;
 }
 
@@ -106,10 +111,9 @@ SearchTable LearningRateSearch::table() const {
 }
 
 std::string LearningRateSearch::svg() const {
-  return summary::line_plot({{"loss", rates, losses}}, {.title = "loss while the learning rate grows",
-                                                        .x_label = "learning rate",
-                                                        .log_x = true,
-                                                        .mark_x = suggestion});
+  return summary::line_plot(
+      {{"loss", rates, losses}},
+      {.title = "loss while the learning rate grows", .x_label = "learning rate", .log_x = true, .mark_x = suggestion});
 }
 
 void LearningRateSearch::write_svg(const std::string& path) const { write_picture(svg(), path); }

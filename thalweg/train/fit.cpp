@@ -90,7 +90,8 @@ class Loop {
                .eager = options.eager},
               nullptr) {
     session_.epochs = options.epochs, session_.steps = options.steps;
-    session_.epoch_steps = options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<std::int64_t>(0, data.cardinality());
+    session_.epoch_steps =
+        options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<std::int64_t>(0, data.cardinality());
     make_items();
   }
 
@@ -108,7 +109,9 @@ class Loop {
 
  private:
   void make_items() {
-    session_.items = {{"model", &model_.module()}, {"optimizer", options_.optimizer}, {"data", &iterator_},
+    session_.items = {{"model", &model_.module()},
+                      {"optimizer", options_.optimizer},
+                      {"data", &iterator_},
                       {"fit", place_item(session_, place_, options_.metrics)}};
     for (std::size_t i = 0; i < options_.callbacks.size(); ++i)
       if (auto state = options_.callbacks[i]->state())

@@ -20,11 +20,11 @@ struct FitOptions {
   const data::Dataset* validation = nullptr;   // after every epoch
   std::int64_t memory_budget = 0;              // of a step, in bytes; 0: no limit
   std::vector<CallbackPointer> callbacks = {};
-  std::int64_t steps_per_epoch = 0;                      // 0: all of the data; otherwise epochs go on where one stopped
-  std::int64_t steps = 0;                                // in all; 0: as many as the epochs have
-  std::map<std::int64_t, double> class_weights = {};     // of examples by their label; others count 1
-  bool eager = false;                                    // runs steps op by op, not compiled
-  bool stop_on_interrupt = true;                         // Ctrl-C: finish the step, then the callbacks; twice: at once
+  std::int64_t steps_per_epoch = 0;                   // 0: all of the data; otherwise epochs go on where one stopped
+  std::int64_t steps = 0;                             // in all; 0: as many as the epochs have
+  std::map<std::int64_t, double> class_weights = {};  // of examples by their label; others count 1
+  bool eager = false;                                 // runs steps op by op, not compiled
+  bool stop_on_interrupt = true;                      // Ctrl-C: finish the step, then the callbacks; twice: at once
 };
 
 // Trains until the epochs are over, a callback stops it, or Ctrl-C does. Elements of the data are batches: the inputs,

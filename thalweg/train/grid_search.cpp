@@ -23,7 +23,8 @@ bool parse(const std::string& text, double& number) {
 std::vector<Setting> settings_of(const Grid& grid) {
   std::vector<Setting> settings(1);
   for (const auto& [name, choices] : grid) {
-    TW_CHECK_USER(!choices.empty(), "grid_search", "give one value or more", "expected values for \"{}\", got none", name);
+    TW_CHECK_USER(!choices.empty(), "grid_search", "give one value or more", "expected values for \"{}\", got none",
+                  name);
     std::vector<Setting> longer;
     for (const auto& setting : settings)
       for (const auto& choice : choices) {
@@ -62,10 +63,7 @@ GridSearch::Row run_one(const std::function<double(const Setting&)>& run, const 
 
 }  // namespace
 
-Choice::Choice(double number, int) : text_(fmt::format("{:g}", number)) {
-  double again = 0;
-  if (!parse(text_, again) || again != number) text_ = fmt::format("{}", number);
-}
+Choice::Choice(double number, int) : text_(fmt::format("{:.10g}", number)) {}
 
 Choice::operator double() const {
   double number = 0;
@@ -88,8 +86,9 @@ GridSearch grid_search(const Grid& grid, const std::function<double(const Settin
                               row.error.empty() ? fmt::format("{} {:.5g}", options.score, row.score) : row.error,
                               row.seconds));
   }
-  TW_CHECK(failed_precondition, found.rows[found.best].error.empty(), "grid_search", "try one of the settings by itself",
-           "all runs failed, the first one with: {}", found.rows[found.best].error);
+  TW_CHECK(failed_precondition, found.rows[found.best].error.empty(), "grid_search",
+           "try one of the settings by itself", "all runs failed, the first one with: {}",
+           found.rows[found.best].error);
   return found;
 }
 

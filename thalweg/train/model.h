@@ -12,7 +12,8 @@
 namespace thalweg::train {
 
 // A model as the training loop sees it: a module that is called with one to four tensors. The first parts of an element
-// of the data are its inputs, the next one is what it should give, and one more, if there is one, the examples' weights.
+// of the data are its inputs, the next one is what it should give, and one more, if there is one, the examples'
+// weights.
 class Model {
  public:
   using Call = std::function<Tensor(std::span<const Tensor>)>;
@@ -62,12 +63,11 @@ class Loss {
           return loss(y_true, y_pred, options);
         }) {}
   template <class F>
-  requires(std::is_invocable_r_v<Tensor, F&, Tensor, Tensor, Tensor>)
-      Loss(F loss)
+  requires(std::is_invocable_r_v<Tensor, F&, Tensor, Tensor, Tensor>) Loss(F loss)
       : takes_weights_(true), call_(std::move(loss)) {}
   template <class F>
-  requires(std::is_invocable_r_v<Tensor, F&, Tensor, Tensor> && !std::is_invocable_r_v<Tensor, F&, Tensor, Tensor, Tensor>)
-      Loss(F loss)
+  requires(std::is_invocable_r_v<Tensor, F&, Tensor, Tensor> &&
+           !std::is_invocable_r_v<Tensor, F&, Tensor, Tensor, Tensor>) Loss(F loss)
       : call_([loss = std::move(loss)](const Tensor& y_true, const Tensor& y_pred, const Tensor&) mutable {
           return Tensor(loss(y_true, y_pred));
         }) {}

@@ -33,9 +33,12 @@ std::vector<Logs> logs_of(const json& epochs) {
 }
 
 std::string to_text(const Session& session, const Place& place) {
-  return json{{"epoch", session.epoch},          {"step", session.step},
-              {"epoch_step", session.epoch_step}, {"epoch_done", place.epoch_done},
-              {"loss", bits(place.sums.loss)},    {"examples", bits(place.sums.examples)},
+  return json{{"epoch", session.epoch},
+              {"step", session.step},
+              {"epoch_step", session.epoch_step},
+              {"epoch_done", place.epoch_done},
+              {"loss", bits(place.sums.loss)},
+              {"examples", bits(place.sums.examples)},
               {"history", history_of(session.history)}}
       .dump();
 }

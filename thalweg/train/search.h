@@ -20,8 +20,8 @@ struct FindLearningRateOptions {
   Loss loss = {};
   double first = 1e-6, last = 1;  // rates, growing by a factor from step to step
   std::int64_t steps = 100;
-  double smoothing = 0.8;   // part of the average that a step keeps of those before it
-  double stop_factor = 4;   // ends where the averaged loss exceeds the least one so many times
+  double smoothing = 0.8;  // part of the average that a step keeps of those before it
+  double stop_factor = 4;  // ends where the averaged loss exceeds the least one so many times
   std::int64_t memory_budget = 0;
 };
 

@@ -15,8 +15,7 @@ Tensor weights_by_class(const Batch& batch, const std::map<std::int64_t, double>
                 ".class_weights are for labels that are numbers of classes",
                 "expected labels of an integer dtype, got {} {}", labels.shape(), labels.dtype());
   Tensor factor = ones(labels.shape());
-  for (const auto& [label, weight] : weights)
-    factor = where(labels == label, full_like(factor, weight), factor);
+  for (const auto& [label, weight] : weights) factor = where(labels == label, full_like(factor, weight), factor);
   return batch.weights.defined() ? batch.weights * factor : factor;
 }
 
@@ -69,11 +68,9 @@ Tensorlist look_at(const Model& model, const StepOptions& options, const Tensorl
 
 std::function<Tensorlist(const Tensorlist&)> body_of(const Model& model, const StepOptions& options,
                                                      optim::Optimizer* optimizer) {
-  if (!optimizer)
-    return [model, options](const Tensorlist& element) { return look_at(model, options, element); };
-  return [model, options, optimizer](const Tensorlist& element) {
-    return train_on(model, options, *optimizer, element);
-  };
+  if (!optimizer) return [model, options](const Tensorlist& element) { return look_at(model, options, element); };
+  return
+      [model, options, optimizer](const Tensorlist& element) { return train_on(model, options, *optimizer, element); };
 }
 
 Tensorlist list_of(const data::Element& element) { return {element.begin(), element.end()}; }
@@ -84,8 +81,8 @@ Batch parts_of(const Model& model, const Tensorlist& element) {
   const auto inputs = static_cast<std::size_t>(model.inputs());
   TW_CHECK_USER(element.size() == inputs + 1 || element.size() == inputs + 2, "fit",
                 "elements are the inputs, the labels, and if there are any the examples' weights",
-                "expected elements of {} or {} parts for a model with {} inputs, got {}", inputs + 1, inputs + 2, inputs,
-                element.size());
+                "expected elements of {} or {} parts for a model with {} inputs, got {}", inputs + 1, inputs + 2,
+                inputs, element.size());
   for (const auto& part : element)
     TW_CHECK_USER(part.rank() > 0 && part.shape()[0] == element[0].shape()[0], "fit", "batch the data: ds.batch(32)",
                   "expected batches with as many examples in every part, got parts of shape {} and {}",

@@ -52,8 +52,10 @@ class ProgressBar : public Callback {
   void on_epoch_end(Session& session) override { draw(session, true); }
 
   void on_end(Session& session) override {
-    if (session.history.interrupted) out_ << (terminal_ ? "\n" : "") << "interrupted after step " << session.step << '\n';
-    else if (!session.history.stopped_because.empty()) out_ << "stopped: " << session.history.stopped_because << '\n';
+    if (session.history.interrupted)
+      out_ << (terminal_ ? "\n" : "") << "interrupted after step " << session.step << '\n';
+    else if (!session.history.stopped_because.empty())
+      out_ << "stopped: " << session.history.stopped_because << '\n';
     out_.flush();
   }
 
@@ -80,8 +82,9 @@ class ProgressBar : public Callback {
   std::string time_to_go(const Session& session, double seconds) const {
     const std::int64_t done = session.epoch_step - first_step_;
     if (session.epoch_steps <= 0 || done <= 0) return clock_text(seconds);
-    return "ETA " + clock_text(seconds / static_cast<double>(done) *
-                               static_cast<double>(std::max<std::int64_t>(0, session.epoch_steps - session.epoch_step)));
+    return "ETA " +
+           clock_text(seconds / static_cast<double>(done) *
+                      static_cast<double>(std::max<std::int64_t>(0, session.epoch_steps - session.epoch_step)));
   }
 
   const ProgressBarOptions options_;

@@ -193,7 +193,8 @@ class Report : public Callback {
   void write(const Session& session) {
     if (session.epoch_step > 0) summary_ = summary_table(session);
     std::string html = fmt::format(page_start, escape_html(options_.title)) + summary_;
-    html += "<h2>Curves</h2>\n" + summary::line_plot(losses_.series(), {.title = "loss by step", .x_label = "step", .log_y = true});
+    html += "<h2>Curves</h2>\n" +
+            summary::line_plot(losses_.series(), {.title = "loss by step", .x_label = "step", .log_y = true});
     html += epoch_plots(session) + summary::line_plot(rates_.series(), {.title = "learning rate", .x_label = "step"});
     html += "<h2>Gradients</h2>\n" + norm_plots() + "<h2>Memory of a step</h2>\n" + memory(session) + "</html>\n";
     AtomicFile file("report", path_);

@@ -72,8 +72,8 @@ class EarlyStopping : public Callback {
       for (const auto& variable : session.model.variables()) best_.emplace(variable.name(), variable.value());
     }
     if (watch_.waited() < std::max(1, options_.patience) || session.epoch == 0) return;
-    session.stop(fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(),
-                             watch_.waited()));
+    session.stop(
+        fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(), watch_.waited()));
   }
 
   void on_end(Session& session) override {
@@ -82,7 +82,10 @@ class EarlyStopping : public Callback {
 
   std::optional<checkpoint::Item> state() override {
     return checkpoint::Item(
-        "early_stopping", [this] { return checkpoint::ItemState{best_, watch_.to_text()}; },
+        "early_stopping",
+        [this] {
+          return checkpoint::ItemState{best_, watch_.to_text()};
+        },
         [this](const checkpoint::ItemState& state) {
           std::istringstream in(state.text);
           watch_.from_text(in);
@@ -112,7 +115,8 @@ class ReduceOnPlateau : public Callback {
     }
     if (watch_.waited() < std::max(1, options_.patience)) return;
     const double rate = session.optimizer.learning_rate().item<double>();
-    if (rate > options_.min_rate) session.optimizer.set_learning_rate(std::max(rate * options_.factor, options_.min_rate));
+    if (rate > options_.min_rate)
+      session.optimizer.set_learning_rate(std::max(rate * options_.factor, options_.min_rate));
     resting_ = options_.cooldown;
     watch_.wait_anew();
   }
@@ -120,7 +124,9 @@ class ReduceOnPlateau : public Callback {
   std::optional<checkpoint::Item> state() override {
     return checkpoint::Item(
         "reduce_on_plateau",
-        [this] { return checkpoint::ItemState{{}, fmt::format("{} {}", resting_, watch_.to_text())}; },
+        [this] {
+          return checkpoint::ItemState{{}, fmt::format("{} {}", resting_, watch_.to_text())};
+        },
         [this](const checkpoint::ItemState& state) {
           std::istringstream in(state.text);
           in >> resting_;
