@@ -63,9 +63,10 @@ GridSearch::Row run_one(const std::function<double(const Setting&)>& run, const 
 
 }  // namespace
 
-Choice::Choice(double number, int) : text_(fmt::format("{:.10g}", number)) {}
+Choice::Choice(double number, int) : text_(fmt::format("{:.10g}", number)), number_(number) {}
 
 Choice::operator double() const {
+  if (number_) return *number_;
   double number = 0;
   TW_CHECK_USER(parse(text_, number), "grid_search", ".text() has the word", "expected a number, got \"{}\"", text_);
   return number;

@@ -75,6 +75,7 @@ class TW_API Choice {
  private:
   Choice(double number, int);
   std::string text_;
+  std::optional<double> number_;
 };
 using Setting = std::map<std::string, Choice>;
 
