@@ -15,7 +15,7 @@ int main() {
   const auto step = tw::function(
       [&](const tw::Tensor& inputs, const tw::Tensor& targets) {
         tw::GradientTape tape;
-        const tw::Tensor loss = tw::losses::mean_squared_error(targets, model(inputs));
+        tw::Tensor loss = tw::losses::mean_squared_error(targets, model(inputs));
         const auto variables = model.trainable_variables();
         adam.apply(tape.gradient(loss, variables), variables);
         return loss;

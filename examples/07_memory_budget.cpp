@@ -19,7 +19,7 @@ auto make_step(tw::nn::Sequential& model, tw::optim::SGD& sgd, std::int64_t budg
   return tw::function(
       [&](const tw::Tensor& x, const tw::Tensor& y) {
         tw::GradientTape tape;
-        const tw::Tensor loss = tw::losses::mean_squared_error(y, model(x));
+        tw::Tensor loss = tw::losses::mean_squared_error(y, model(x));
         const auto variables = model.trainable_variables();
         sgd.apply(tape.gradient(loss, variables), variables);
         return loss;

@@ -34,7 +34,7 @@ int main() {
   Net net;
   const auto step = tw::function([&](const tw::Tensor& x, const tw::Tensor& y) {
     tw::GradientTape tape;
-    const tw::Tensor loss = tw::reduce_mean(tw::sigmoid_cross_entropy(y, net(x)));
+    tw::Tensor loss = tw::reduce_mean(tw::sigmoid_cross_entropy(y, net(x)));
     auto variables = net.trainable_variables();
     const auto gradients = tape.gradient(loss, variables);
     for (std::size_t i = 0; i < variables.size(); ++i) variables[i].assign_sub(0.3f * gradients[i].dense());
@@ -45,7 +45,7 @@ int main() {
     const auto training = tw::nn::training(true);  // dropout drops
     for (int i = 0; i < 600; ++i) {
       const auto [x, y] = examples(128, static_cast<std::uint64_t>(i));
-      const float loss = step(x, y).item<float>();
+      float loss = step(x, y).item<float>();
       if (i % 100 == 0) std::printf("step %3d   loss %.4f\n", i, static_cast<double>(loss));
     }
   }

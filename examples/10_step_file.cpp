@@ -22,7 +22,7 @@ void train_and_save() {
       [&](const tw::Tensor& x, const tw::Tensor& labels) {
         const auto training = tw::nn::training(true);
         tw::GradientTape tape;
-        const tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(labels, model(x)));
+        tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(labels, model(x)));
         adam.apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
         return loss;
       },

@@ -94,9 +94,13 @@ Made gpt(std::int64_t batch, SettingsReader& set) {
   options.width = set.count("width", options.width);
   options.dropout = set.number("dropout", options.dropout);
   const Spec tokens{i32, {batch, set.count("time", options.context)}};
-  return classifier<Gpt>(
-      options, tokens, tokens,
-      {.name = "adamw", .learning_rate = 3e-4, .epsilon = 1e-8, .weight_decay = 0.1, .global_clip_norm = 1.0});
+  const double clip = set.number("clip", 1.0);  // of the gradients' global norm; 0: none
+  return classifier<Gpt>(options, tokens, tokens,
+                         {.name = "adamw",
+                          .learning_rate = 3e-4,
+                          .epsilon = 1e-8,
+                          .weight_decay = 0.1,
+                          .global_clip_norm = clip > 0 ? std::optional(clip) : std::nullopt});
 }
 
 Made recsys(std::int64_t batch, SettingsReader& set) {

@@ -62,7 +62,7 @@ void expect_equal_state(const Run& eager, const Run& compiled) {
 void expect_same_compiled(const char* what, const Make& make) {
   SCOPED_TRACE(what);
   Run eager(make), compiled(make);
-  const auto step = function([&](Tensor ids, Tensor labels) { return compiled.step(ids, labels); });
+  const auto step = function([&](const Tensor& ids, const Tensor& labels) { return compiled.step(ids, labels); });
   for (int i = 0; i < 5; ++i) {
     const auto seed = static_cast<std::uint64_t>(i);
     const Tensor ids = random::uniform({8}, {.low = 0, .high = 30, .seed = 10 + seed, .dtype = i32});
@@ -103,7 +103,7 @@ TEST(optim_function, rates_change_between_calls) {
 
   SGD sgd({.learning_rate = 1});
   Variable w(scalar(0.f, f32), {.name = "w"});
-  const auto step = function([&](Tensor g) {
+  const auto step = function([&](const Tensor& g) {
     sgd.apply({g}, {w});
     return w.value();
   });

@@ -34,10 +34,36 @@ std::vector<Tensor> make_batch(const std::vector<Spec>& specs) {
   return batch;
 }
 
+std::int64_t trainable_bytes(const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const auto& variable : plan.state().compiled.graph.variables)
+    if (variable.variable.trainable()) bytes += memory::rounded(variable.variable.spec().bytes());
+  return bytes;
+}
+
 double seconds_of_step(const auto& step, const std::vector<Tensor>& batch, int times) {
   double best = 1e30;
   for (int i = 0; i < times; ++i) best = std::min(best, bench::seconds([&] { step(batch); }));
   return best;
+}
+
+// What a share of the activations costs in time. Clipping by the global norm needs all gradients at once: they are not
+// activations, and stay.
+void time_for_memory(const models::TrainingStep& model, const std::vector<Tensor>& batch, std::int64_t kept,
+                     std::int64_t activations, double share, double at_most) {
+  const auto free = function(model.run, {.name = "free"});
+  const auto bounded = function(
+      model.run, {.name = "bounded", .memory_budget = kept + static_cast<std::int64_t>(share * double(activations))});
+  const Plan& plan = bounded.plan(batch);
+  free(batch), bounded(batch);
+  double free_seconds = 1e30, seconds = 1e30;
+  for (int round = 0; round < 3; ++round) {
+    free_seconds = std::min(free_seconds, seconds_of_step(free, batch, 1));
+    seconds = std::min(seconds, seconds_of_step(bounded, batch, 1));
+  }
+  std::printf("  %.0f %% of %.1f MiB of activations: %s; %+.1f %% time (at most %.0f)\n", share * 100, mib(activations),
+              plan.state().compiled.rung.describe().c_str(), (seconds / free_seconds - 1) * 100, at_most);
+  require(seconds <= free_seconds * (1 + at_most / 100), "too slow for the memory it saves");
 }
 
 void one_model(const std::string& name, const models::StepOptions& options) {
@@ -99,6 +125,10 @@ void one_model(const std::string& name, const models::StepOptions& options) {
       break;
     }
   }
+  if (name != "gpt") return;
+  const std::int64_t kept = fixed + trainable_bytes(plan);
+  for (const auto& [share, at_most] : {std::pair{0.5, 8.0}, {0.2, 38.0}})
+    time_for_memory(model, batch, kept, plan.peak_bytes() - kept, share, at_most);
 }
 
 }  // namespace

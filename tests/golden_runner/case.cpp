@@ -30,13 +30,13 @@ Attribute attribute_of(const Json& value, int depth) {
   return {list};
 }
 
-// The attributes, and what optimizers are told besides.
+// The attributes, and what optimizers and mixed layers are told besides.
 Attributes attributes_of(const Json& object) {
   const auto& values = object_of(object, "attrs");
   constexpr int depth = 4;  // a list in the configuration of a schedule
   std::map<std::string, Attribute> attributes;
   for (const auto& [name, value] : values.items()) attributes.emplace(name, attribute_of(value, depth));
-  for (const char* name : {"vars", "exclude_from_weight_decay"})
+  for (const char* name : {"vars", "exclude_from_weight_decay", "output_dtype"})
     if (object.contains(name)) attributes.emplace(name, attribute_of(object.at(name), depth));
   if (object.contains("finalized")) attributes.emplace("finalized", Attribute{true});
   if (object.contains("final_state")) {
@@ -123,7 +123,8 @@ void read_values(const Json& object, Case& result) {
   result.policy = policy_of(object);
   // Expected values that are themselves f32 are no closer to the truth than its tolerance.
   const auto compute = text_of(member(object, "compute"), "compute");
-  if (compute != "f32" && compute != "f64") throw Malformed("unknown compute \"" + compute + "\"");
+  static const std::set<std::string> known{"f32", "f64", "exact", "f64 on 16-bit inputs"};
+  if (!known.contains(compute)) throw Malformed("unknown compute \"" + compute + "\"");
   if (compute == "f32")
     result.f64 = {std::max(result.f32.relative, result.f64.relative),
                   std::max(result.f32.absolute, result.f64.absolute)};

@@ -67,7 +67,8 @@ struct Group {
 };
 
 inline bool is_run(const std::string& group) {
-  static const std::set<std::string> groups{"layers", "losses", "metrics", "ops", "optimizers", "tape", "trajectories"};
+  static const std::set<std::string> groups{"layers",     "losses",    "metrics", "ops",
+                                            "optimizers", "precision", "tape",    "trajectories"};
   return groups.contains(group);
 }
 

@@ -3,6 +3,7 @@
 #include "tests/golden_runner/case_run.h"
 #include "tests/golden_runner/layer_run.h"
 #include "tests/golden_runner/metric_run.h"
+#include "tests/golden_runner/precision_run.h"
 #include "tests/golden_runner/program.h"
 #include "tests/golden_runner/training_run.h"
 #include "thalweg/plan/function.h"
@@ -151,6 +152,7 @@ const Program* find_program(const std::string& group, const std::string& op, boo
 std::optional<Result> run_case(const std::string& group, const Case& c, const SafetensorsFile& tensors, DType dtype) {
   if (group == "layers") return run_layer(c, tensors, dtype);
   if (group == "metrics") return run_metric(c, tensors, dtype);
+  if (group == "precision") return run_precision(c, tensors, dtype);
   if (group == "trajectories") return run_training(c, tensors, dtype);
   const auto* program = find_program(group, c.op);
   if (!program) return {};

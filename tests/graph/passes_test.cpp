@@ -201,6 +201,28 @@ return %3
 )");
 }
 
+TEST(Passes, fuse_reductions_keeps_what_is_only_reduced_out_of_memory) {
+  const Graph graph = fuse(traced({matrix}, [](const List& x) {
+    const Tensor shared = exp(x[0]);
+    return List{reduce_sum(square(x[0])), reduce_mean(shared, {.axes = 0}), shared};
+  }));
+  expect_pass(fuse_reductions, graph, R"(
+function "f" (%0 f32 [2, 3])
+%1 f32 [2, 3] = fused %0 {inputs = 1, constants = [], rows = "exp", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
+%2 f32 [2, 3] = fused %0 {inputs = 1, constants = [], rows = "square", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
+%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0}
+%4 f32 [3] = reduce_mean %1 {axes = 0, axes = [0], keepdims = 0}
+return %3, %4, %1
+)",
+              R"(
+function "f" (%0 f32 [2, 3])
+%1 f32 [2, 3] = fused %0 {inputs = 1, constants = [], rows = "exp", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
+%3 f32 [] = fused_reduce %0 {inputs = 1, constants = [], rows = "square", operands = [0, -1, -1], outputs = [1], reduction = "reduce_sum", axes = 1, keepdims = 0}
+%4 f32 [3] = reduce_mean %1 {axes = 0, axes = [0], keepdims = 0}
+return %3, %4, %1
+)");
+}
+
 TEST(Passes, schedule_updates_a_variable_when_its_gradient_is_there) {
   Variable a(zeros({2000}), {.name = "a"}), b(zeros({2000}), {.name = "b"});
   const Graph graph = traced({{f32, {2000}}}, [&](const List& x) {

@@ -40,7 +40,7 @@ using Loss = std::function<Tensor(const Batch&)>;
 // One step of plain gradient descent; every weight has a gradient.
 Tensor descend(const nn::Module& model, const Loss& loss, const Batch& batch, double rate) {
   GradientTape tape;
-  const Tensor value = loss(batch);
+  Tensor value = loss(batch);
   auto variables = model.trainable_variables();
   const auto gradients = tape.gradient(value, variables);
   EXPECT_FALSE(variables.empty());

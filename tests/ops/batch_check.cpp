@@ -23,8 +23,10 @@ struct Assignment {
   std::int64_t examples;
   BatchStates inputs, outputs;
 
+  // Whole outputs want all rows at once: nothing is computed from a chunk.
   bool splits() const {
-    return std::any_of(outputs.begin(), outputs.end(), [](const auto& state) { return state.kind != Kind::blocked; });
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [](const auto& state) { return state.kind != Kind::blocked && state.kind != Kind::whole; });
   }
 };
 
@@ -115,7 +117,7 @@ Tensor joined(const std::vector<Tensor>& parts, const BatchState& state, const s
 // works row by row.
 bool rows_are_exact(const OpInfo& info) {
   const std::string_view name = info.name;
-  const auto inexact = {"reduce_", "matmul", "convolution", "lstm"};
+  const auto inexact = {"reduce_", "fused_reduce", "matmul", "convolution", "lstm"};
   return std::none_of(inexact.begin(), inexact.end(), [name](const char* start) { return name.starts_with(start); });
 }
 
@@ -167,7 +169,7 @@ void check_batch(const Sample& sample) {
 namespace {
 
 // Ops whose examples always mix, and those that read none; every other one must split somewhere.
-const std::set<std::string> never_split{"batch_norm", "batch_norm_backward", "distinct_rows", "fill",
+const std::set<std::string> never_split{"batch_norm", "batch_norm_backward", "distinct_rows", "fill", "limit_skips",
                                         "put_rows",   "random_tensor",       "take_rows"};
 
 TEST(batch, every_op_splits_unless_its_examples_mix) {

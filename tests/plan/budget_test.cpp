@@ -97,6 +97,26 @@ TEST(Budget, lstm_keeps_to_it) {
                                     random::normal({10, 12, 8}, {.seed = 3}), classes({10}, 10), 3);
 }
 
+// A table that is looked up and that makes the logits too: the lookup's gradient goes into the head's.
+TEST(Budget, a_tied_table_has_one_gradient) {
+  const Variable table(random::normal({4000, 16}, {.stddev = 0.1}), {.name = "table"});
+  const auto step = [=](const Tensor& ids, const Tensor& next) {
+    GradientTape tape;
+    Tensor loss = reduce_mean(
+        sparse_softmax_cross_entropy(next, matmul(embedding_lookup(table, ids), table, {.transpose_b = true})));
+    Variable(table).assign_sub(tape.gradient(loss, table) * 0.1f);
+    return loss;
+  };
+  const Tensor few = classes({4}, 4000), many = classes({256}, 4000);
+  const auto compiled = function(step, {.check_against_eager = true});
+  compiled(few, few);
+  const std::int64_t bytes = table.spec().bytes(), logits = 256 * 4000 * 4;
+  EXPECT_LT(compiled.plan(few, few).peak_bytes(), 5 * bytes / 2);
+  const auto cut = function(step, {.memory_budget = 4 * bytes + logits / 2, .check_against_eager = true});
+  cut(many, many);
+  EXPECT_GT(cut.plan(many, many).micro_batches(), 1);
+}
+
 TEST(Budget, batch_norm_in_training_is_named_as_the_obstacle) {
   const auto training = nn::training(true);
   random::set_seed(7);

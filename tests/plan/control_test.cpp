@@ -203,7 +203,7 @@ TEST(ControlFlow, variables_read_inside_get_their_gradients) {
     const auto x = tw::random::normal({4, 2, 3});
     const auto step = [&](const tw::Tensor& batch) {
       tw::GradientTape tape;
-      const auto loss = loss_of(w, batch);
+      auto loss = loss_of(w, batch);
       w.assign_sub(tape.gradient(loss, w) * 0.1f);
       return loss;
     };

@@ -14,7 +14,7 @@ using testing::same_bits;
 auto descent(Variable w) {
   return [w](const Tensor& x, const Tensor& y) mutable {
     GradientTape tape;
-    const Tensor loss = reduce_mean(square(tanh(matmul(x, w)) - y));
+    Tensor loss = reduce_mean(square(tanh(matmul(x, w)) - y));
     w.assign_sub(tape.gradient(loss, w) * 0.1f);
     return loss;
   };
@@ -171,7 +171,7 @@ TEST(Function, is_checked_against_the_eager_step_with_the_same_random_numbers) {
   const auto step = function(
       [&](const Tensor& x) {
         GradientTape tape;
-        const Tensor loss = reduce_sum(square(dropout(matmul(x, w), 0.3)));
+        Tensor loss = reduce_sum(square(dropout(matmul(x, w), 0.3)));
         w.assign_sub(tape.gradient(loss, std::vector{w})[0].dense() * 0.01f);
         return loss;
       },
@@ -206,7 +206,7 @@ TEST(Function, a_tape_outside_differentiates_through_it) {
     GradientTape tape;
     tape.watch(x);
     const Tensor y = call(x);
-    const auto by_w = tape.gradient(reduce_sum(y * y), std::vector{w})[0].dense();
+    auto by_w = tape.gradient(reduce_sum(y * y), std::vector{w})[0].dense();
     return by_w;
   };
   EXPECT_TRUE(testing::near(gradients(compiled), gradients(f), 1e-5));
@@ -259,7 +259,7 @@ TEST(Function, a_failed_call_changes_nothing) {
   const auto step = function([&](const Tensor& ids) {
     other.assign_add(ones({2}));
     GradientTape tape;
-    const Tensor loss = reduce_sum(embedding_lookup(table, ids) * other);
+    Tensor loss = reduce_sum(embedding_lookup(table, ids) * other);
     table.assign_sub(tape.gradient(loss, table));
     return loss;
   });
@@ -269,6 +269,18 @@ TEST(Function, a_failed_call_changes_nothing) {
   EXPECT_EQ(table.value().to_vector<float>(), table_before);
   EXPECT_EQ(other.value().to_vector<float>(), other_before);
   step(tensor({2, 3}));
+}
+
+TEST(Function, a_later_and_narrower_check_of_the_same_indices_changes_nothing_either) {
+  const Variable wide(ones({9, 2}), {.name = "wide"}), narrow(ones({5, 2}), {.name = "narrow"});
+  const auto step = function([=](const Tensor& ids) {
+    Variable(wide).assign(embedding_lookup(wide.value(), ids) + reduce_sum(wide));
+    return reduce_sum(embedding_lookup(narrow.value(), reshape(cast(ids, i64), {9})));
+  });
+  step(full({9}, 4, i32));
+  const auto before = wide.value().to_vector<float>();
+  expect_error(ErrorCode::out_of_range, {"index 7", "0 to 4"}, [&] { step(full({9}, 7, i32)); });
+  EXPECT_EQ(wide.value().to_vector<float>(), before);
 }
 
 TEST(Function, what_it_refers_to_must_live) {

@@ -26,7 +26,7 @@ struct Net {
     return tw::function(
         [this](const tw::Tensor& x, const tw::Tensor& y) {
           tw::GradientTape tape;
-          const tw::Tensor loss = tw::reduce_mean(tw::square(model(x) - y));
+          tw::Tensor loss = tw::reduce_mean(tw::square(model(x) - y));
           const auto variables = model.trainable_variables();
           adam.apply(tape.gradient(loss, variables), variables);
           return loss;
@@ -126,7 +126,7 @@ TEST(Report, the_largest_batch_is_exact_where_the_batch_cannot_be_cut) {
         [&](const tw::Tensor& x) {
           const auto training = tw::nn::training();
           tw::GradientTape tape;
-          const tw::Tensor loss = tw::reduce_mean(tw::square(model(x)));
+          tw::Tensor loss = tw::reduce_mean(tw::square(model(x)));
           const auto variables = model.trainable_variables();
           const auto gradients = tape.gradient(loss, variables);
           for (std::size_t i = 0; i < variables.size(); ++i)

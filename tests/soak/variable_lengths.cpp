@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   const auto step = tw::function(
       [&](const tw::Tensor& tokens, const tw::Tensor& next) {
         tw::GradientTape tape;
-        const tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(next, model(tokens)));
+        tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(next, model(tokens)));
         const auto variables = model.trainable_variables();
         adam.apply(tape.gradient(loss, variables), variables);
         return loss;

@@ -19,7 +19,7 @@ void BatchFlow::follow(const std::vector<RecordedCall>& calls) {
   for (const auto& call : calls) {
     BatchStates in;
     for (const auto& input : call.inputs) in.push_back(state(input));
-    const BatchStates out = step(call, in);
+    BatchStates out = step(call, in);
     for (std::size_t i = 0; i < call.outputs.size(); ++i) states_[call.outputs[i].id()] = out[i];
   }
 }
@@ -37,10 +37,14 @@ BatchStates BatchFlow::step(const RecordedCall& call, BatchStates& in) {
   if (!any(in, {Kind::rows})) return all(added ? Kind::sum : Kind::whole);
   std::vector<const Spec*> specs;
   for (const auto& input : call.inputs) specs.push_back(&input.spec());
+  for (auto& state : in)
+    if (!state.is_rows()) state = {};
   const auto rule = call.info->batch_rule;
-  const BatchStates out = added || !rule ? all(Kind::blocked) : rule(call.op.get(), Inputs(specs), in, examples_);
-  if (any(out, {Kind::blocked})) faults_.push_back(std::string(call.info->name) + (added ? " of sums and rows" : ""));
-  return out;
+  BatchStates out = rule ? rule(call.op.get(), Inputs(specs), in, examples_) : all(Kind::blocked);
+  if (!any(out, {Kind::rows, Kind::sum, Kind::mean, Kind::blocked})) return all(Kind::sum);  // reads all rows at once
+  if (added || any(out, {Kind::blocked}))
+    faults_.push_back(std::string(call.info->name) + (added ? " of sums and rows" : ""));
+  return added ? all(Kind::blocked) : out;
 }
 
 void expect_split(std::int64_t examples, const std::vector<Tensor>& batch, const std::function<StepResult()>& step) {

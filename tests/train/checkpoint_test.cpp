@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <limits>
+
 #include "tests/train/folder.h"
 #include "thalweg/core/file_writer.h"
 #include "thalweg/thalweg.h"
@@ -260,6 +262,27 @@ TEST(checkpoint, several_optimizers_of_one_kind) {
   Manager(folder.path()).restore_latest({{"optimizer", &again}, {"a", &a}, {"b", &b}});
   again.apply(gradients, variables);
   EXPECT_EQ(b.value().item<float>(), wanted);
+}
+
+TEST(checkpoint, iterators_and_loss_scales_go_on) {
+  const Folder folder;
+  const auto data = data::range(20).shuffle(20, {.seed = 3});
+  auto it = data.iterator();
+  for (int i = 0; i < 7; ++i) it.next();
+  Variable w(tensor(1.f), {.name = "w"});
+  optim::SGD sgd;
+  LossScale scale({.initial = 64});
+  const float infinite = std::numeric_limits<float>::infinity();
+  sgd.apply({Gradient(tensor(infinite))}, std::vector{w}, {.loss_scale = &scale});
+  Manager(folder.path()).save(1, {{"data", &it}, {"scale", &scale}});
+  const auto next = it.next()->operator[](0).item<std::int64_t>();
+
+  auto other = data.iterator();
+  LossScale fresh({.initial = 64});
+  EXPECT_EQ(Manager(folder.path()).restore_latest({{"data", &other}, {"scale", &fresh}}), 1);
+  EXPECT_EQ(other.next()->operator[](0).item<std::int64_t>(), next);
+  EXPECT_EQ(double{fresh.value()}, 32);
+  EXPECT_EQ(std::int64_t{fresh.skipped()}, 1);
 }
 
 TEST(weights, come_back_before_and_after_the_first_call) {

@@ -136,6 +136,13 @@ TEST(fit, steps_per_epoch_go_on_through_the_data) {
   EXPECT_EQ(history.steps, 12);
 }
 
+TEST(fit, gradients_left_over_at_the_end_of_an_epoch_are_applied) {
+  auto model = net();
+  optim::SGD sgd({.accumulate_steps = 2});
+  fit(model, rows(40).batch(8), {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 2});
+  EXPECT_EQ(std::int64_t{sgd.iterations()}, 6);  // of five batches: two, two, one
+}
+
 TEST(fit, weights_of_classes_and_examples_multiply) {
   const Tensor x = ones({4, 1}), y = tensor({0, 1, 1, 2}), w = tensor({1.f, 2.f, 1.f, 0.f});
   // Logits are 0: every value is log 3. (1 * 1 + 5 * 2 + 5 * 1 + 1 * 0) / 4

@@ -6,6 +6,7 @@
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/gather_nd/gather_nd.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
 
@@ -106,6 +107,10 @@ class Pass {
 Gradient add_gradients(const Gradient& a, const Gradient& b) {
   if (a.is_sparse() && b.is_sparse())
     return Gradient(concat({a.values(), b.values()}, 0), concat({a.indices(), b.indices()}, 0), a.shape());
+  if (a.is_sparse() || b.is_sparse()) {  // the rows go into the dense one, where it stands if nobody else reads it
+    const Gradient &dense = a.is_sparse() ? b : a, &rows = a.is_sparse() ? a : b;
+    return Gradient(tensor_scatter_nd_add(dense.dense(), expand_dims(rows.indices(), -1), rows.values()));
+  }
   return Gradient(add(a.dense(), b.dense()));
 }
 

@@ -17,6 +17,16 @@ void check_specs(const Named& variables, const Values& values) {
   }
 }
 
+Named named(const LossScale& scale) {
+  Named by_name;
+  for (const auto& variable : scale.variables()) by_name.emplace(variable.name(), variable);
+  return by_name;
+}
+
+void assign(const Named& variables, const Values& values) {
+  for (auto [name, variable] : variables) variable.assign(values.at(name));
+}
+
 }  // namespace
 
 Item::Item(nn::Module* module)
@@ -43,7 +53,7 @@ Item::Item(Variable* variable)
           [variable] {
             return ItemState{values_of({{"value", *variable}}), {}};
           },
-          [variable](const ItemState& state) { variable->assign(state.tensors.at("value")); },
+          [variable](const ItemState& state) { assign({{"value", *variable}}, state.tensors); },
           [variable](const ItemState& state) {
             check_specs({{"value", *variable}}, state.tensors);
           }) {}
@@ -55,5 +65,11 @@ Item::Item(data::Iterator* iterator)
             return ItemState{{}, iterator->save_state().to_string()};
           },
           [iterator](const ItemState& state) { iterator->restore(data::State::from_string(state.text)); }) {}
+
+Item::Item(LossScale* scale)
+    : Item(
+          "loss_scale", [scale] { return ItemState{values_of(named(*scale)), {}}; },
+          [scale](const ItemState& state) { assign(named(*scale), state.tensors); },
+          [scale](const ItemState& state) { check_specs(named(*scale), state.tensors); }) {}
 
 }  // namespace thalweg::checkpoint

@@ -5,7 +5,6 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
-#include "thalweg/graph/control/control.h"
 
 namespace thalweg {
 
@@ -52,32 +51,6 @@ std::vector<ValueId> kept_values(const Graph& graph) {
     if (variable.update >= 0) kept.push_back(variable.update);
   for (const auto& carry : graph.carries) kept.push_back(carry.update);
   return kept;
-}
-
-std::vector<bool> checking_nodes(const Graph& graph) {
-  std::vector<bool> checking(graph.nodes.size(), false), passed(graph.values.size(), false);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (is_control(*node.info)) {  // whose code may check anything
-      checking[i] = true;
-      continue;
-    }
-    const bool is_cut = node.info->alias || !node.info->checks_values;
-    bool any_index = false;
-    for (ValueId input : node.inputs) {
-      const auto at = static_cast<std::size_t>(input);
-      if (is_float(graph.values[at].dtype) || graph.values[at].dtype == boolean) continue;
-      if (is_cut) {  // a view of indices that passed has passed
-        if (node.info->alias && passed[at]) passed[static_cast<std::size_t>(node.outputs[0])] = true;
-        continue;
-      }
-      any_index = true;
-      if (!passed[at]) checking[i] = true;
-      passed[at] = true;
-    }
-    if (node.info->checks_values && !any_index) checking[i] = true;
-  }
-  return checking;
 }
 
 Tensors replay(const Graph& graph, std::span<const Tensor> arguments) {

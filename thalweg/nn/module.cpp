@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/mask.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
@@ -36,6 +37,7 @@ Module::Module(Module& parent, std::string name)
 }
 
 Module::~Module() {
+  for (const auto& weight : weights_) clear_mask(weight.variable);
   if (parent_) std::erase(parent_->modules_, this);
   for (auto* module : modules_) module->parent_ = nullptr;
 }

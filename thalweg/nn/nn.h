@@ -18,6 +18,7 @@
 #include "thalweg/nn/normalization.h"
 #include "thalweg/nn/norms.h"
 #include "thalweg/nn/pool.h"
+#include "thalweg/nn/prune.h"
 #include "thalweg/nn/recurrent.h"
 #include "thalweg/nn/regularizers.h"
 #include "thalweg/nn/sequential.h"

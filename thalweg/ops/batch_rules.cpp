@@ -36,7 +36,7 @@ Batch find_batch(const BatchStates& states, const AxisNames& inputs) {
 
 BatchStates named_axes_rule(Inputs in, BatchStates& states, std::int64_t examples, const AxisNames& inputs,
                             const AxisNames& outputs) {
-  const BatchStates blocked(outputs.size(), {.kind = BatchState::Kind::blocked});
+  BatchStates blocked(outputs.size(), {.kind = BatchState::Kind::blocked});
   const Batch batch = find_batch(states, inputs);
   if (batch.name == mixed) return blocked;
   BatchStates cut = states;

@@ -4,6 +4,7 @@
 // between. Made by recording a row's text on Expression.
 #include <vector>
 
+#include "thalweg/core/function_ref.h"
 #include "thalweg/core/op.h"
 #include "thalweg/ops/rows.h"
 
@@ -30,6 +31,11 @@ const Program& row_program(Row row);
 
 // Runs the program over broadcast inputs. All outputs have the shape that the inputs broadcast to.
 void run_program(const Program& program, Arrays in, Arrays out);
+
+// A program of one output, computed where it is asked for: f gets a function of (first, count, to) that writes `count`
+// elements of the result, of dtype f32 or f64, and may be called by any thread.
+using ReadElements = FunctionRef<void(std::int64_t first, std::int64_t count, void* to)>;
+void with_program(const Program& program, Arrays in, const Spec& result, FunctionRef<void(ReadElements)> f);
 
 // The same with one public op per instruction.
 Tensors run_as_ops(const Program& program, const Tensors& in);

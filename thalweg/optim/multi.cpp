@@ -1,12 +1,36 @@
-#include <algorithm>
 #include <charconv>
+#include <deque>
 #include <regex>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/dispatch.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/row_sparse/row_sparse.h"
+#include "thalweg/optim/loss_scale.h"
 #include "thalweg/optim/optimizers.h"
 #include "thalweg/optim/pipeline.h"
 
 namespace thalweg::optim {
+namespace {
+
+// The norm of several lists of gradients together, from the norms of each; of those that are defined.
+class JointNorm {
+ public:
+  explicit JointNorm(Tensor* target) : target_(target) {}
+  Tensor* next() { return target_ ? &parts_.emplace_back() : nullptr; }
+  void finish() const {
+    Tensor squares;
+    for (const auto& part : parts_)
+      if (part.defined()) squares = squares.defined() ? squares + part * part : part * part;
+    if (squares.defined()) *target_ = sqrt(squares);
+  }
+
+ private:
+  Tensor* target_;
+  std::deque<Tensor> parts_;  // whose places stay
+};
+
+}  // namespace
 
 Multi::Multi(std::vector<Choice> choices, Optimizer& otherwise) : Optimizer(nullptr), choices_(std::move(choices)) {
   for (const auto& choice : choices_) {
@@ -30,10 +54,32 @@ std::size_t Multi::place_of(const Variable& variable) const {
   return place;
 }
 
+// With a loss scale all gradients are judged together: either all optimizers make a step or none.
 Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                      const Apply& options) {
   TW_CHECK_USER(gradients.size() == variables.size(), "apply", "give one gradient for each variable",
                 "expected as many gradients as variables, got {} and {}", gradients.size(), variables.size());
+  if (!options.loss_scale || gradients.empty()) return apply_parts(gradients, variables, options);
+  const PauseRecording pause;
+  std::vector<Gradient> distinct;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    distinct.push_back(combine_rows(gradients[i]));
+    names.push_back(variables[i].name());
+  }
+  LossScale& scale = *options.loss_scale;
+  const auto verdict = scale.judge(distinct, names);
+  for (std::size_t i = 0; i < distinct.size(); ++i) distinct[i] = scale.unscaled(distinct[i], variables[i].dtype());
+  Apply part = options;
+  part.loss_scale = nullptr;
+  part.only_if = options.only_if.defined() ? options.only_if & verdict.finite : verdict.finite;
+  const Applied applied = apply_parts(distinct, variables, part);
+  scale.settle(verdict);
+  return applied;
+}
+
+Applied Multi::apply_parts(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                           Apply options) {
   std::vector<std::vector<Gradient>> parts(choices_.size());
   std::vector<std::vector<Variable>> owners(choices_.size());
   for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -41,9 +87,22 @@ Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<V
     parts[place].push_back(gradients[i]);
     owners[place].push_back(variables[i]);
   }
+  JointNorm norm(options.gradient_norm);
   Tensor applied = scalar(false, boolean);
-  for (std::size_t i = 0; i < choices_.size(); ++i)
-    if (!owners[i].empty()) applied = choices_[i].optimizer->apply(parts[i], owners[i], options).tensor();
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    if (owners[i].empty()) continue;
+    options.gradient_norm = norm.next();
+    applied = choices_[i].optimizer->apply(parts[i], owners[i], options).tensor();
+  }
+  norm.finish();
+  return Applied(applied);
+}
+
+Applied Multi::flush(Tensor* gradient_norm) {
+  JointNorm norm(gradient_norm);
+  Tensor applied = scalar(false, boolean);
+  for (const auto& choice : choices_) applied = applied | choice.optimizer->flush(norm.next()).tensor();
+  norm.finish();
   return Applied(applied);
 }
 

@@ -18,11 +18,6 @@ Applied::operator bool() const {
 
 namespace optim {
 
-Iterations::operator std::int64_t() const {
-  const PauseRecording pause;
-  return value().item<std::int64_t>();
-}
-
 Optimizer::Optimizer(std::unique_ptr<Pipeline> pipeline) : pipeline_(std::move(pipeline)) {}
 Optimizer::~Optimizer() = default;
 
@@ -31,6 +26,7 @@ Applied Optimizer::apply(const std::vector<Gradient>& gradients, const std::vect
   return pipeline_->apply(gradients, variables, options);
 }
 
+Applied Optimizer::flush(Tensor* gradient_norm) { return pipeline_->flush(gradient_norm); }
 void Optimizer::build(const std::vector<Variable>& variables) { pipeline_->build(variables); }
 std::vector<Variable> Optimizer::variables() const { return pipeline_->variables(); }
 std::map<std::string, Variable> Optimizer::state() const { return pipeline_->state(); }

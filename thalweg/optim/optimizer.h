@@ -7,11 +7,14 @@
 
 #include "thalweg/core/gradient.h"
 #include "thalweg/core/variable.h"
+#include "thalweg/optim/readable.h"
 
 namespace thalweg {
 
-// Whether apply() changed the variables: false while gradients are accumulated. A bool in eager mode; while a function
-// is traced the answer is not known yet, and `tensor()` stands for it.
+class LossScale;
+
+// Whether apply() changed the variables: false while gradients are accumulated, or where a step was skipped. A bool in
+// eager mode; while a function is traced the answer is not known yet, and `tensor()` stands for it.
 class TW_API Applied {
  public:
   explicit Applied(Tensor applied) : applied_(std::move(applied)) {}
@@ -33,20 +36,20 @@ struct Apply {
   // The weight of these gradients among those that are accumulated: how many examples they are the mean of. 0 for all
   // of them: equal weights.
   std::int64_t examples = 0;
+  LossScale* loss_scale = nullptr;  // the gradients are those of a loss that it scaled
+  Tensor only_if = {};              // boolean, shape {}: false changes nothing; undefined: true
+  // Where to put the norm of the gradients of the update before they are clipped; while they are accumulated that of
+  // their mean so far.
+  Tensor* gradient_norm = nullptr;
 };
 
-// The number of updates made: a variable, and in eager mode a number.
-class TW_API Iterations : public Variable {
- public:
-  using Variable::Variable;
-  operator std::int64_t() const;
-};
+using Iterations = Readable<std::int64_t>;  // the number of updates made
 
 class Pipeline;
 
-// Changes variables by their gradients. In this order: accumulate (the mean over accumulate_steps calls), clip, decay
-// (w -= w * weight_decay * rate), the rule, the moving average. State is made at the first apply(), for the variables
-// that it is given; all of it is in variables().
+// Changes variables by their gradients. In this order: undo the loss scale (or skip the step), accumulate (the mean
+// over accumulate_steps calls), clip, decay (w -= w * weight_decay * rate), the rule, the moving average. State is made
+// at the first apply(), for the variables that it is given; all of it is in variables().
 class TW_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -56,6 +59,9 @@ class TW_API Optimizer {
   // Undefined gradients are left out with a warning; all undefined is an error.
   virtual Applied apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                         const Apply& options = {});
+  // Makes the update of what was accumulated since the last one, though it came in fewer calls than accumulate_steps:
+  // at the end of an epoch. False if there is nothing.
+  virtual Applied flush(Tensor* gradient_norm = nullptr);
   virtual void build(const std::vector<Variable>& variables);  // makes the state now
   virtual std::vector<Variable> variables() const;
   // The same by name, as checkpoints keep it.

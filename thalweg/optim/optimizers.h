@@ -194,6 +194,7 @@ class TW_API Multi : public Optimizer {
 
   Applied apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                 const Apply& options = {}) override;
+  Applied flush(Tensor* gradient_norm = nullptr) override;
   void build(const std::vector<Variable>& variables) override;
   std::vector<Variable> variables() const override;
   std::map<std::string, Variable> state() const override;  // names begin with the number of the optimizer
@@ -206,6 +207,7 @@ class TW_API Multi : public Optimizer {
 
  private:
   std::size_t place_of(const Variable& variable) const;
+  Applied apply_parts(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables, Apply options);
   std::vector<Choice> choices_;  // the last one takes the rest
 };
 

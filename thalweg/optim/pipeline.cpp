@@ -5,11 +5,14 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/mask.h"
 #include "thalweg/ops/clip/norm.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/row_language.h"
 #include "thalweg/ops/row_sparse/row_sparse.h"
 #include "thalweg/ops/widen.h"
+#include "thalweg/optim/loss_scale.h"
 
 namespace thalweg::optim {
 namespace {
@@ -35,15 +38,21 @@ Tensor values_for(const Gradient& gradient, DType variable) {
   return gradient.dtype() == variable ? gradient.values() : cast(gradient.values(), wide(variable));
 }
 
-// {the mean of what was added so far, the sum to go on with} from sum, g, the weights of g and of all, due
-const WrittenProgram& accumulation() {
-  static const WrittenProgram& program = write_program(5, [](const Expressions& in) {
-    using namespace rows;
-    const Expression sum = in[0] + in[1] * in[2];
-    return Expressions{sum / in[3], where(in[4], 0, sum)};
-  });
-  return program;
+// {the mean of what was added so far, the sum to go on with} from sum, g, the weights of g and of all, due, and whether
+// g counts if that is not certain
+const WrittenProgram& accumulation(bool certain) {
+  static const auto write = [](int inputs) -> const WrittenProgram& {
+    return write_program(inputs, [&](const Expressions& in) {
+      using namespace rows;
+      const Expression sum = in[0] + in[1] * in[2];
+      return Expressions{sum / in[3], where(in[4], 0, inputs == 6 ? where(in[5], sum, in[0]) : sum)};
+    });
+  };
+  static const WrittenProgram &always = write(5), &perhaps = write(6);
+  return certain ? always : perhaps;
 }
+
+Tensor both(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a & b; }
 
 }  // namespace
 
@@ -76,8 +85,10 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
   return items;
 }
 
-// Row-sparse gradients stay so, with every row once, where the rule can do with rows and they are few.
+// Masked elements have no gradient. Row-sparse gradients stay so, with every row once, where the rule can do with rows
+// and they are few.
 Gradient Pipeline::prepared(const Gradient& gradient, const Variable& variable) const {
+  if (const Variable mask = mask_of(variable); mask.defined()) return where(mask, gradient.dense(), 0);
   if (!gradient.is_sparse()) return gradient;
   const bool few = 5 * gradient.indices().size() <= 4 * variable.shape()[0];
   if (!few || options_.accumulate_steps > 1 || !rule_->by_rows(variable)) return gradient.dense();
@@ -87,48 +98,108 @@ Gradient Pipeline::prepared(const Gradient& gradient, const Variable& variable) 
 Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                         const Apply& options) {
   living_.touch();
+  TW_CHECK_USER(options.examples >= 0, "apply", "the number of examples that the gradients are the mean of",
+                "expected 0 examples or more, got {}", options.examples);
   if (gradients.empty() && variables.empty()) return Applied(scalar(false, boolean));
   const PauseRecording pause;
   if (entries_.empty()) build(variables);
   auto items = items_of(gradients, variables);
-  Tensor due = accumulate(items, options);
-  if (due.defined() && !is_symbolic(due)) {  // known now: nothing to predicate
+  if (!options.loss_scale) return advance(items, options.only_if, options);
+
+  std::vector<Gradient> given;
+  std::vector<std::string> names;
+  for (auto& [entry, gradient, scale] : items) {
+    given.push_back(gradient);
+    names.push_back(entry->variable().name());
+    gradient = options.loss_scale->unscaled(gradient, entry->variable().dtype());
+  }
+  const auto verdict = options.loss_scale->judge(given, names);
+  const Applied applied = advance(items, both(options.only_if, verdict.finite), options);
+  options.loss_scale->settle(verdict);
+  return applied;
+}
+
+// What is left to do when gradients are no longer scaled. `proceed` undefined: true.
+Applied Pipeline::advance(std::vector<Item>& items, Tensor proceed, const Apply& options) {
+  if (proceed.defined() && !is_symbolic(proceed)) {  // known now: nothing to predicate
+    if (!proceed.item<bool>()) {
+      if (options.gradient_norm) *options.gradient_norm = norm_of(items);
+      return Applied(proceed);
+    }
+    proceed = Tensor();
+  }
+  const Tensor due = accumulate(items, proceed, options.examples);
+  return finish(items, due, options.gradient_norm);
+}
+
+// Clips and updates. `due` undefined: true.
+Applied Pipeline::finish(std::vector<Item>& items, Tensor due, Tensor* gradient_norm) {
+  Tensor norm;
+  if (gradient_norm) *gradient_norm = norm = norm_of(items);
+  if (due.defined() && !is_symbolic(due)) {
     if (!due.item<bool>()) return Applied(due);
     due = Tensor();
   }
-  clip(items);
+  if (options_.global_clip_norm && !norm.defined()) norm = norm_of(items);
+  clip(items, norm);
   update(items, next_step(due));
   iterations_.assign_add(due.defined() ? cast(due, i64) : scalar(1, i64));
   return Applied(due.defined() ? due : scalar(true, boolean));
 }
 
-Tensor Pipeline::accumulate(std::vector<Item>& items, const Apply& options) {
-  TW_CHECK_USER(options.examples >= 0, "apply", "the number of examples that the gradients are the mean of",
-                "expected 0 examples or more, got {}", options.examples);
-  if (options_.accumulate_steps == 1) return {};
-  const Tensor part = scalar(std::max<std::int64_t>(options.examples, 1), f64);
+Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, std::int64_t examples) {
+  if (options_.accumulate_steps == 1) return proceed;
+  const Tensor part = scalar(std::max<std::int64_t>(examples, 1), f64);
   const Tensor calls = calls_ + 1, weight = weight_ + part;
-  const Tensor due = calls == options_.accumulate_steps;
-  calls_.assign(where(due, 0, calls));
-  weight_.assign(where(due, 0, weight));
+  const Tensor due = both(calls == options_.accumulate_steps, proceed);
+  const auto next = [&](const Tensor& value, const Variable& before) {
+    const Tensor after = where(due, 0, value);
+    return proceed.defined() ? where(proceed, after, before) : after;
+  };
   for (auto& [entry, gradient, scale] : items) {
     const DType dtype = entry->sum.dtype();
-    const Tensors results = run_written(
-        accumulation(), {entry->sum, cast(gradient.dense(), dtype), cast(part, dtype), cast(weight, dtype), due});
+    Tensors inputs{entry->sum, cast(gradient.dense(), dtype), cast(part, dtype), cast(weight, dtype), due};
+    if (proceed.defined()) inputs.push_back(proceed);
+    const Tensors results = run_written(accumulation(!proceed.defined()), inputs);
     gradient = Gradient(results[0]);
     entry->sum.assign(results[1]);
+    entry->accumulates = true;
   }
+  const Tensor next_calls = next(calls, calls_), next_weight = next(weight, weight_);
+  calls_.assign(next_calls);
+  weight_.assign(next_weight);
   return due;
 }
 
-void Pipeline::clip(std::vector<Item>& items) const {
-  const auto bounded = [](const Tensor& norm, double bound) { return bound / maximum(norm, bound); };
+Applied Pipeline::flush(Tensor* gradient_norm) {
+  living_.touch();
+  const PauseRecording pause;
+  std::vector<Item> items;
+  for (auto& entry : entries_)
+    if (entry.accumulates) items.push_back({&entry, {}, {}});
+  if (items.empty()) return Applied(scalar(false, boolean));
+  const Tensor due = calls_ > 0;
+  if (!is_symbolic(due) && !due.item<bool>()) return Applied(due);
+  for (auto& [entry, gradient, scale] : items) {
+    gradient = Gradient(divide_no_nan(entry->sum, cast(weight_, entry->sum.dtype())));
+    entry->sum.assign(zeros(entry->sum.shape(), entry->sum.dtype()));
+  }
+  calls_.assign(scalar(0, i64));
+  weight_.assign(scalar(0, f64));
+  return finish(items, due, gradient_norm);
+}
+
+Tensor Pipeline::norm_of(const std::vector<Item>& items) {
+  std::vector<Gradient> gradients;
+  for (const auto& item : items) gradients.push_back(item.gradient);
+  return norm_of_distinct("apply", gradients);
+}
+
+void Pipeline::clip(std::vector<Item>& items, const Tensor& norm) const {
+  const auto bounded = [](const Tensor& length, double bound) { return bound / maximum(length, bound); };
   if (options_.clip_norm)
     for (auto& item : items) item.scale = bounded(norm_of_distinct("apply", {item.gradient}), *options_.clip_norm);
   if (!options_.global_clip_norm) return;
-  std::vector<Gradient> gradients;
-  for (const auto& item : items) gradients.push_back(item.gradient);
-  const Tensor norm = norm_of_distinct("apply", gradients);
   // The difference is NaN where the norm is not finite: then every gradient becomes NaN.
   const Tensor scale = bounded(norm, *options_.global_clip_norm) + (norm - norm);
   for (auto& item : items) item.scale = scale;
@@ -167,7 +238,16 @@ void Pipeline::update(const std::vector<Item>& items, const Step& step) {
       update_rows(item, frame);
     else
       update_whole(*item.entry, frame, item.gradient);
+    hold_mask(*item.entry);
   }
+}
+
+// Masked elements stay zero, whatever momentum they had.
+void Pipeline::hold_mask(Entry& entry) const {
+  const Variable mask = mask_of(entry.variable());
+  if (!mask.defined()) return;
+  entry.variable().assign(where(mask, entry.variable(), 0));
+  if (options_.ema_momentum) entry.tables.back().assign(where(mask, entry.tables.back(), 0));
 }
 
 // The touched rows are computed from what they were. Unless rows without a gradient rest, all rows then take the update

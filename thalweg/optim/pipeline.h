@@ -32,6 +32,7 @@ class Pipeline {
   Pipeline(std::string name, CommonOptions options, std::unique_ptr<Rule> rule);
 
   Applied apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables, const Apply& options);
+  Applied flush(Tensor* gradient_norm);
   void build(const std::vector<Variable>& variables);
   std::vector<Variable> variables() const;
   std::map<std::string, Variable> state() const;
@@ -48,6 +49,7 @@ class Pipeline {
     std::vector<Variable> tables;  // the variable, the slots of the rule, the average if there is one
     Variable sum;                  // of gradients; undefined: not in use
     std::optional<double> decay;
+    bool accumulates = false;  // a gradient came for it
     Variable& variable() { return tables.front(); }
   };
   // A gradient on its way.
@@ -65,10 +67,14 @@ class Pipeline {
   Variable make_state(const std::string& name, const Shape& shape, double initial, DType dtype);
   void check_restored(const std::map<std::string, Tensor>& left) const;
   Step next_step(const Tensor& due) const;
-  Tensor accumulate(std::vector<Item>& items, const Apply& options);
-  void clip(std::vector<Item>& items) const;
+  Applied advance(std::vector<Item>& items, Tensor proceed, const Apply& options);
+  Applied finish(std::vector<Item>& items, Tensor due, Tensor* gradient_norm);
+  Tensor accumulate(std::vector<Item>& items, const Tensor& proceed, std::int64_t examples);
+  static Tensor norm_of(const std::vector<Item>& items);
+  void clip(std::vector<Item>& items, const Tensor& norm) const;
   void update(const std::vector<Item>& items, const Step& step);
   void update_rows(const Item& item, const Update& frame);
+  void hold_mask(Entry& entry) const;
 
   const std::string name_;
   const CommonOptions options_;

@@ -92,7 +92,7 @@ void Pipeline::check_restored(const std::map<std::string, Tensor>& left) const {
 }
 
 Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
-  Entry entry{.tables = {variable}, .sum = {}, .decay = {}};
+  Entry entry{.tables = {variable}, .sum = {}, .decay = {}, .accumulates = false};
   const std::string prefix = variable.name() + "/";
   const DType dtype = variable.dtype();
   for (const auto& slot : rule_->slots(variable))

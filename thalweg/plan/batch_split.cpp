@@ -102,9 +102,17 @@ class States {
         if (in[i].axis != 0 && !is_fill(node.inputs[i])) return blocked(node);
         cut_[{&node, static_cast<int>(i)}] = in[i];
       }
+    if (reads_all(node, out)) return set(node, out, std::max(loop + 1, ready));
     for (const auto& state : out)
       if (state.kind == Kind::blocked || state.kind == Kind::whole) return blocked(node);
     return set(node, out, std::max(loop, ready));
+  }
+
+  // A node that wants the rows of all examples at once, which the loop leaves one after the other.
+  bool reads_all(const Node& node, const BatchStates& out) const {
+    return std::all_of(out.begin(), out.end(), [](const BatchState& state) { return state.kind == Kind::whole; }) &&
+           std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId input) { return !(*this)[input].is_rows() || (*this)[input].axis == 0; });
   }
 
   std::string set(const Node& node, const BatchStates& out, int stage) {
@@ -375,6 +383,12 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::i
     if (obstacle.empty()) return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
   }
   return {{}, obstacle};
+}
+
+bool adds_parts(const BatchSplit& split) {
+  return std::any_of(split.graph.nodes.begin(), split.graph.nodes.end(), [](const Node& node) {
+    return is_op(node, micro_batches_info()) && !static_cast<const MicroBatches*>(node.op.get())->sums.empty();
+  });
 }
 
 }  // namespace thalweg

@@ -14,6 +14,8 @@ struct BatchSplit {
 // Cuts the batch into `parts`. The arguments named carry examples along their leading axis. `effort` says how much the
 // loop's body recomputes (see compile.h).
 BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch_arguments, std::int64_t parts, int effort);
+// Whether loops over parts of the batch add anything up. Where they do not, as many parts cost no more than one.
+bool adds_parts(const BatchSplit& split);
 
 // The arguments named in `asked`, or all whose leading size is that of the first argument.
 std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& asked);

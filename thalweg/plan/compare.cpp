@@ -48,10 +48,9 @@ void compare_with_eager(const PlanState& plan, const Tensors& compiled, const Te
            "\"{}\" gave {} results and gradients while traced, {} in the eager run", plan.function, compiled.size(),
            eager.size());
   for (std::size_t i = 0; i < compiled.size(); ++i) {
-    const bool is_result = i < plan.visible_results;
-    const std::string what =
-        is_result ? fmt::format("result {}", i)
-                  : fmt::format("the gradient of variable \"{}\"", plan.gradient_names[i - plan.visible_results]);
+    const std::size_t own = plan.traced.results.size();
+    const std::string what = i < own ? fmt::format("result {}", i)
+                                     : fmt::format("the gradient of variable \"{}\"", plan.gradient_names[i - own]);
     compare(plan.function, what, compiled[i], eager[i]);
   }
   for (std::size_t i = 0; i < compiled_variables.size(); ++i)

@@ -22,6 +22,7 @@ constexpr Pass passes[] = {
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"fuse", fuse},
+    {"reductions", fuse_reductions},
     {"schedule", schedule},
 };
 

@@ -10,6 +10,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/mask.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/compare.h"
@@ -51,6 +52,7 @@ struct FunctionCore::State {
   using Entries = std::list<Entry>;  // used last stands first
 
   std::shared_ptr<Plan> find(const std::string& signature);
+  void drop_plans_without_masks();
   void trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
@@ -69,6 +71,7 @@ struct FunctionCore::State {
   std::int64_t calls = 0;
   std::vector<std::int64_t> recent_traces;  // call numbers
   int warnings = 0;
+  std::uint64_t masks = mask_version();  // that the plans know
 
   // Of a file: all traces there are, and the numbers of the calls.
   SavedGraphs saved;
@@ -93,8 +96,20 @@ FunctionCore::FunctionCore(FunctionOptions options, SavedGraphs graphs, std::sha
 
 FunctionCore::~FunctionCore() = default;
 
+// Traces from before a variable got a mask do not hold it. Those of a file are as they are.
+void FunctionCore::State::drop_plans_without_masks() {
+  if (masks == mask_version()) return;
+  masks = mask_version();
+  if (!saved.empty() || entries.empty()) return;
+  stats.evictions += static_cast<std::int64_t>(entries.size());
+  stats.last_retrace_reason = "variables got masks";
+  by_signature.clear();
+  entries.clear();
+}
+
 std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
   std::lock_guard lock(mutex);
+  drop_plans_without_masks();
   const auto found = by_signature.find(signature);
   if (found == by_signature.end()) return nullptr;
   entries.splice(entries.begin(), entries, found->second);
@@ -144,16 +159,44 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
     const TraceScope tracing_here(&trace);
     results = body(symbols);
   }
-  plan.visible_results = results.tensors.size();
+  const std::size_t own = results.tensors.size();
   if (log)
     for (const auto& [name, gradient] : log->entries()) {
       results.tensors.push_back(gradient);
       plan.gradient_names.push_back(name);
     }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
+  plan.traced.results.resize(own);
   plan.touched = trace.touched();
   plan.result_sizes = results.sizes;
 }
+
+namespace {
+
+// What follows from the trace and the options.
+void compile_trace(PlanState& plan) {
+  plan.compiled = compile(plan.traced, plan.options);
+  std::vector<Variable> variables;
+  for (const auto& variable : plan.compiled.graph.variables) {
+    variables.push_back(variable.variable);
+    plan.assigns |= variable.update >= 0;
+  }
+  plan.gates = VariableStorage::gates(variables);
+}
+
+// The plan with all gradients as results, for one call.
+Tensors run_with_gradients(const PlanState& plan, const Tensors& arguments, std::uint64_t number) {
+  PlanState checking;
+  checking.function = plan.function;
+  checking.scopes = plan.scopes;
+  checking.traced = *plan.with_gradients;
+  compile_trace(checking);
+  Lane lane;
+  return run_plan(checking, arguments, lane, number).results;
+}
+
+}  // namespace
 
 std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
   auto plan = std::make_unique<PlanState>();
@@ -163,19 +206,12 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
     plan->traced = found->second->graph;
     plan->result_sizes = found->second->result_sizes;
-    plan->visible_results = plan->traced.results.size();
     plan->seed = numbers->seed;
   } else {
     trace(arguments, body, *plan);
   }
   plan->options = {.memory_budget = options.memory_budget, .batch_arguments = options.batch};
-  plan->compiled = compile(plan->traced, plan->options);
-  std::vector<Variable> variables;
-  for (const auto& variable : plan->compiled.graph.variables) {
-    variables.push_back(variable.variable);
-    plan->assigns |= variable.update >= 0;
-  }
-  plan->gates = VariableStorage::gates(variables);
+  compile_trace(*plan);
   auto made = std::make_shared<Plan>(std::move(plan));
   keep(signature, made);
   return made;
@@ -211,7 +247,6 @@ Flat FunctionCore::call(const Flat& arguments, Body body) {
   Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
                         ? state.run_checked(*plan, arguments, body, number)
                         : state.run(*plan, arguments, number);
-  results.resize(plan->state().visible_results);
   return {std::move(results), plan->state().result_sizes};
 }
 
@@ -235,7 +270,8 @@ Tensors FunctionCore::State::run(Plan& plan, const Flat& arguments, std::uint64_
   return std::move(outcome.results);
 }
 
-// Eager first, from the same state and with the same random numbers; then everything is put back, and the plan runs.
+// Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
+// numbers.
 Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number) {
   auto& planned = plan.state();
   const auto values = [&] {
@@ -245,6 +281,12 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
     return list;
   };
   const std::vector<Tensor> before = values();
+  const auto put_back = [&] {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      Variable variable = planned.traced.variables[i].variable;
+      variable.assign(before[i]);
+    }
+  };
   GradientLog log;
   Tensors eager;
   {
@@ -253,11 +295,15 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
   }
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
   const std::vector<Tensor> after = values();
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    Variable variable = planned.traced.variables[i].variable;
-    variable.assign(before[i]);
+  put_back();
+  if (planned.with_gradients) {
+    const Tensors checked = run_with_gradients(planned, arguments.tensors, number);
+    compare_with_eager(planned, checked, eager, values(), after);
+    planned.with_gradients.reset();
+    put_back();
   }
   Tensors results = run(plan, arguments, number);
+  eager.resize(results.size());
   compare_with_eager(planned, results, eager, values(), after);
   return results;
 }
@@ -271,7 +317,6 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
     const PlanState& plan = entry->plan->state();
     SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced};
-    saved.graph.results.resize(plan.visible_results);
     graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
   }
   return graphs;

@@ -8,10 +8,20 @@
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/slice/slice.h"
 #include "thalweg/plan/function.h"
+#include "thalweg/plan/ladder.h"
 #include "thalweg/plan/plan_state.h"
 
 namespace thalweg {
 namespace {
+
+// Parts of a batch whose values stay in the caches are faster than larger ones: dense 100-256-256-1 on 200,000 rows,
+// two threads of a Zen 4 with 32 MiB of cache, 435 ms within 16 MiB and 550 ms within 256.
+constexpr std::int64_t cache_bytes = MiB(16);
+
+bool example_by_example_fits(const Graph& traced, std::int64_t bytes) {
+  const Ladder ladder = ladder_of(traced, {});
+  return ladder.build_within({.parts = ladder.examples(), .effort = 0}, bytes).has_value();
+}
 
 // One call of a function whose result does not count in the budget.
 template <class F>
@@ -22,8 +32,11 @@ Tensor call_within(const char* name, F f, const Tensor& x, std::int64_t budget) 
                 "expected a float tensor with examples along its leading axis");
   if (budget == 0 || tracer()) return function(f, {.name = name})(x);
   const auto unlimited = function(f, {.name = name});
-  const std::int64_t result = unlimited.plan(x).state().compiled.result_bytes;
-  return function(f, {.name = name, .memory_budget = budget + result})(x);
+  const PlanState& whole = unlimited.plan(x).state();
+  std::int64_t bytes = budget + whole.compiled.result_bytes;
+  const std::int64_t in_cache = cache_bytes + whole.compiled.state_bytes + whole.compiled.result_bytes;
+  if (in_cache < bytes && example_by_example_fits(whole.traced, in_cache)) bytes = in_cache;
+  return function(f, {.name = name, .memory_budget = bytes})(x);
 }
 
 }  // namespace

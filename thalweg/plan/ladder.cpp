@@ -108,11 +108,22 @@ std::int64_t Ladder::examples() const {
 
 std::string Ladder::obstacle() const { return split_batch(graph_, batch_, 1, 0).obstacle; }
 
+// Where parts of the batch cost nothing they come before any recomputation.
 std::vector<Rung> Ladder::rungs() const {
   std::vector<Rung> list;
-  for (int effort = 0; effort <= most_effort; ++effort) list.push_back({1, effort});
-  for (std::int64_t parts = 2; parts < 2 * examples() && list.size() < 60; parts *= 2)
-    for (int effort : {0, 3, most_effort}) list.push_back({std::min(parts, examples()), effort});
+  const BatchSplit halves = split_batch(graph_, batch_, 2, 0);
+  const bool parts_are_free = halves.obstacle.empty() && !adds_parts(halves);
+  const auto add_parts = [&](std::initializer_list<int> efforts) {
+    const std::size_t most = list.size() + 52;
+    for (std::int64_t parts = 2; parts < 2 * examples() && list.size() < most; parts *= 2)
+      for (int effort : efforts) list.push_back({std::min(parts, examples()), effort});
+  };
+  if (parts_are_free) list.push_back({1, 0}), add_parts({0});
+  for (int effort = parts_are_free ? 1 : 0; effort <= most_effort; ++effort) list.push_back({1, effort});
+  if (parts_are_free)
+    add_parts({3, most_effort});
+  else
+    add_parts({0, 3, most_effort});
   return list;
 }
 

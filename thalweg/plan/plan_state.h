@@ -25,9 +25,10 @@ struct PlanState {
   std::optional<std::uint64_t> seed = {};                 // of random ops; none: that of the process
   std::vector<std::shared_ptr<VariableGate>> gates;
   bool assigns = false;
-  std::size_t visible_results = 0;  // those after them are gradients, for the comparison with the eager run
+  // Until the first step was compared with the eager one: the trace with all gradients as further results.
+  std::unique_ptr<const Graph> with_gradients = {};
   std::vector<std::string> gradient_names = {};
-  std::atomic<bool> checked{false};  // against the eager run
+  std::atomic<bool> checked{false};
   std::atomic<std::int64_t> measured_peak{0};
 
   // For calls that a tape outside differentiates.

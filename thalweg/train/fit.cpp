@@ -182,9 +182,11 @@ class Loop {
     if (result.norms.defined()) session_.gradient_norms = result.norms.to_vector<double>();
   }
 
-  // A part of an epoch is measured as a whole one is, but a resumed run goes on inside of it.
+  // What accumulated gradients are left over at the end of an epoch make an update. A part of an epoch is measured as a
+  // whole one is, but a resumed run goes on inside of it.
   void finish_epoch(bool whole) {
     if (session_.epoch_step == 0) return session_.stop("the data gave no batch");
+    if (whole) options_.optimizer->flush();
     write_logs(session_.logs, "", place_.sums, options_.metrics);
     if (options_.validation) measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
     session_.history.epochs.push_back(session_.logs);

@@ -109,11 +109,13 @@ void store(const Array& to, std::int64_t start, const T* from, std::int64_t n) {
 template <class T>
 class Execution {
  public:
-  Execution(const Program& program, Arrays in, Arrays out) : program_(program), out_(out) {
+  // out: what may stand in the memory of an input; none where the program is read in parts.
+  Execution(const Program& program, Arrays in, const Shape& shape, Arrays out)
+      : program_(program), out_(out), large_(shape.size() >= prefetch_size) {
     const int operands = program.first_result() + static_cast<int>(program.instructions.size());
     TW_CHECK_INTERNAL(operands <= max_operands, "program", "{} operands are more than {}", operands, max_operands);
     for (const auto& array : in) {
-      Source<T> source(array, out[0].shape());
+      Source<T> source(array, shape);
       source.direct &= !is_overwritten(static_cast<int>(sources_.size()), array.data);
       sources_.push_back(source);
     }
@@ -123,17 +125,23 @@ class Execution {
     }
   }
 
-  void run(std::int64_t begin, std::int64_t end) const {
+  // Elements [begin, end) of the results, where element `origin` is the first of `out`.
+  void run(std::int64_t begin, std::int64_t end, Arrays out, std::int64_t origin) const {
     const int operands = program_.first_result() + static_cast<int>(program_.instructions.size());
     alignas(64) T buffers[max_operands][chunk];
     prepare(buffers, end - begin);
     const T* pointers[max_operands];
     for (int i = 0; i < operands; ++i) pointers[i] = buffers[i];
     for (std::int64_t start = begin; start < end; start += chunk)
-      run_chunk(buffers, pointers, start, std::min(chunk, end - start));
+      run_chunk(buffers, pointers, start, std::min(chunk, end - start), {out, start - origin});
   }
 
  private:
+  struct Targets {
+    Arrays out;
+    std::int64_t start;  // of the chunk in them
+  };
+
   // Constants and scalars are spread over their buffers once.
   void prepare(T (*buffers)[chunk], std::int64_t n) const {
     const std::int64_t width = std::min(chunk, padded(n));
@@ -143,14 +151,14 @@ class Execution {
       std::fill_n(buffers[sources_.size() + i], width, static_cast<T>(program_.constants[i]));
   }
 
-  void run_chunk(T (*buffers)[chunk], const T** pointers, std::int64_t start, std::int64_t n) const {
+  void run_chunk(T (*buffers)[chunk], const T** pointers, std::int64_t start, std::int64_t n, Targets targets) const {
     const std::int64_t width = padded(n);
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const auto& source = sources_[i];
       if (source.walk.scalar) continue;
       if (source.direct && width == n) {
         pointers[i] = source.array.template as<const T>() + start;
-        if (out_[0].size() >= prefetch_size) prefetch(pointers[i] + chunk);
+        if (large_) prefetch(pointers[i] + chunk);
         continue;
       }
       source.load(buffers[i], start, n);
@@ -161,13 +169,13 @@ class Execution {
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       const auto& operands = program_.instructions[i].operands;
       const auto at = [&](int k) { return operands[k] < 0 ? nullptr : pointers[operands[k]]; };
-      T* target = target_of(i, start, width == n);
+      T* target = width == n ? target_of(i, targets) : nullptr;
       pointers[first + i] = target ? target : buffers[first + i];
       kernels_[i](at(0), at(1), at(2), target ? target : buffers[first + i], static_cast<std::size_t>(width));
     }
-    for (std::size_t i = 0; i < out_.size(); ++i) {
+    for (std::size_t i = 0; i < targets.out.size(); ++i) {
       const T* value = pointers[program_.outputs[i]];
-      if (value != out_[i].template as<T>() + start) store(out_[i], start, value, n);
+      if (value != targets.out[i].template as<T>() + targets.start) store(targets.out[i], targets.start, value, n);
     }
   }
 
@@ -192,12 +200,12 @@ class Execution {
     return false;
   }
 
-  // Where instruction i writes: straight into the output when it is one of this type and the chunk is whole.
-  T* target_of(std::size_t i, std::int64_t start, bool whole_chunk) const {
-    if (!whole_chunk) return nullptr;
+  // Where instruction i writes a whole chunk: straight into the output when it is one of this type.
+  T* target_of(std::size_t i, const Targets& targets) const {
     const int number = program_.first_result() + static_cast<int>(i);
-    for (std::size_t k = 0; k < out_.size(); ++k)
-      if (program_.outputs[k] == number && out_[k].dtype() == dtype_of<T>()) return out_[k].template as<T>() + start;
+    for (std::size_t k = 0; k < targets.out.size(); ++k)
+      if (program_.outputs[k] == number && targets.out[k].dtype() == dtype_of<T>())
+        return targets.out[k].template as<T>() + targets.start;
     return nullptr;
   }
 
@@ -210,16 +218,27 @@ class Execution {
   SmallVector<Source<T>, 3> sources_;
   SmallVector<RowKernel<T>, 4> kernels_;
   Arrays out_;
+  bool large_;  // worth a prefetch
 };
 
 template <class T>
 void execute(const Program& program, Arrays in, Arrays out) {
-  const Execution<T> execution(program, in, out);
+  const Execution<T> execution(program, in, out[0].shape(), out);
   const std::int64_t n = out[0].size();
   if (n <= task_size)
-    execution.run(0, n);
+    execution.run(0, n, out, 0);
   else
-    parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end); });
+    parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end, out, 0); });
+}
+
+template <class T>
+void read_from(const Program& program, Arrays in, const Shape& shape, FunctionRef<void(ReadElements)> f) {
+  const Execution<T> execution(program, in, shape, {});
+  f([&](std::int64_t first, std::int64_t count, void* to) {
+    const Spec part{dtype_of<T>(), {count}};
+    const Array out{to, &part};
+    execution.run(first, first + count, {&out, 1}, first);
+  });
 }
 
 // The type that computes: the widest float among the operands, else the integer, else u8 for booleans.
@@ -242,6 +261,13 @@ void run_program(const Program& program, Arrays in, Arrays out) {
     case DType::i64: return execute<std::int64_t>(program, in, out);
     default: return execute<std::uint8_t>(program, in, out);
   }
+}
+
+void with_program(const Program& program, Arrays in, const Spec& result, FunctionRef<void(ReadElements)> f) {
+  if (result.dtype == f64)
+    read_from<double>(program, in, result.shape, f);
+  else
+    read_from<float>(program, in, result.shape, f);
 }
 
 }  // namespace thalweg

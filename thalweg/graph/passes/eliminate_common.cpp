@@ -9,11 +9,9 @@ namespace thalweg {
 namespace {
 
 std::string key_of(const Node& node) {
-  std::string key = fields::key(node.info->visit, node.op.get());
-  const auto append = [&](const auto& value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
-  append(node.info);
-  for (ValueId input : node.inputs) append(input);
-  return key;
+  std::string key = node.info->name;
+  for (ValueId input : node.inputs) key += ' ' + std::to_string(input);
+  return key + ' ' + fields::key(node.info->visit, node.op.get());
 }
 
 }  // namespace

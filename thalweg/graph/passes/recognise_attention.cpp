@@ -33,7 +33,7 @@ struct Match {
 
 class Recogniser {
  public:
-  explicit Recogniser(const Graph& graph) : view_(graph), terms_(view_), edits_(graph) {}
+  explicit Recogniser(Graph graph) : graph_(std::move(graph)), view_(graph_), terms_(view_), edits_(graph_) {}
 
   Graph run() {
     const Graph& graph = view_.graph();
@@ -284,6 +284,7 @@ class Recogniser {
     edits_.replace(then, match.dv, without_keys < 0 ? d_v : add_shares(then, d_v, without_keys, d_o));
   }
 
+  const Graph graph_;
   GraphView view_;
   ScoreTerms terms_;
   Edits edits_;
@@ -291,6 +292,6 @@ class Recogniser {
 
 }  // namespace
 
-Graph recognise_attention(Graph graph) { return prune(Recogniser(graph).run()); }
+Graph recognise_attention(Graph graph) { return prune(Recogniser(std::move(graph)).run()); }
 
 }  // namespace thalweg

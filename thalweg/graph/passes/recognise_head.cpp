@@ -26,7 +26,7 @@ struct Match {
 
 class Recogniser {
  public:
-  explicit Recogniser(const Graph& graph) : view_(graph), edits_(graph) {}
+  explicit Recogniser(Graph graph) : graph_(std::move(graph)), view_(graph_), edits_(graph_) {}
 
   Graph run() {
     const Graph& graph = view_.graph();
@@ -139,12 +139,13 @@ class Recogniser {
     if (match.bias >= 0) edits_.replace(match.backward, match.dbias, gradients[2]);
   }
 
+  const Graph graph_;
   GraphView view_;
   Edits edits_;
 };
 
 }  // namespace
 
-Graph recognise_head(Graph graph) { return prune(Recogniser(graph).run()); }
+Graph recognise_head(Graph graph) { return prune(Recogniser(std::move(graph)).run()); }
 
 }  // namespace thalweg

@@ -215,7 +215,7 @@ Tensor ScoreTerms::evaluate(ValueId value) {
   const Node& node = *view_.maker(value);
   Tensors inputs;
   for (ValueId input : node.inputs) inputs.push_back(evaluate(input));
-  const Tensor result = apply(*node.info, node.op.get(), {inputs.data(), inputs.size()})[0];
+  Tensor result = apply(*node.info, node.op.get(), {inputs.data(), inputs.size()})[0];
   known_.emplace(value, result);
   return result;
 }

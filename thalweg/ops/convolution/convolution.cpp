@@ -145,16 +145,13 @@ std::size_t workspace_of(const BackwardWeights&, const cpu::Convolution& c) {
 }
 
 // Every element of y takes a product for each tap and channel of its group.
-double flops(const Forward& op, Inputs in) {
-  return 2 * static_cast<double>(infer(op, in)[0].size()) * static_cast<double>(in[1].size() / in[1].shape.last());
+double flops_of(std::int64_t y, const Spec& kernel) {
+  const std::int64_t products = kernel.size() / kernel.shape.last();
+  return 2 * static_cast<double>(y) * static_cast<double>(products);
 }
-double flops(const BackwardData&, Inputs in) {
-  return 2 * static_cast<double>(in[0].size()) * static_cast<double>(in[1].size() / in[1].shape.last());
-}
-double flops(const BackwardWeights& op, Inputs in) {
-  const Spec kernel = infer(op, in)[0];
-  return 2 * static_cast<double>(in[1].size()) * static_cast<double>(kernel.size() / kernel.shape.last());
-}
+double flops(const Forward& op, Inputs in) { return flops_of(infer(op, in)[0].size(), in[1]); }
+double flops(const BackwardData&, Inputs in) { return flops_of(in[0].size(), in[1]); }
+double flops(const BackwardWeights& op, Inputs in) { return flops_of(in[1].size(), infer(op, in)[0]); }
 
 template <class Op>
 requires std::derived_from<Op, Geometry> std::int64_t workspace(const Op& op, Inputs in) {

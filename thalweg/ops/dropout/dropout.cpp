@@ -24,8 +24,8 @@ Specs infer(const Dropout&, Inputs in) { return {in[0]}; }
 [[maybe_unused]] bool in_place(const Dropout&) { return true; }
 
 void run(const Dropout& op, Arrays in, Arrays out) {
-  const auto [key, chunk] = random::drawn(op.key, in.size() > 1 ? &in[1] : nullptr, in[0].size());
-  const std::int64_t first = op.first + chunk;
+  const auto drawn = random::drawn(op.key, in.size() > 1 ? &in[1] : nullptr, in[0].size());
+  const std::int64_t first = op.first + drawn.first;
   // An element stays when its word is at least rate * 2^32; rate 1 drops them all.
   const auto threshold = static_cast<std::uint64_t>(std::llround(op.rate * 0x1p32));
   const double scale = op.rate < 1 ? 1 / (1 - op.rate) : 0;
@@ -38,7 +38,7 @@ void run(const Dropout& op, Arrays in, Arrays out) {
       parallel_ranges(in[0].size(), 16 * 1024, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end;) {
           const auto element = static_cast<std::uint64_t>(first + i);
-          const random::Words words = random::words(key, element / 4);
+          const random::Words words = random::words(drawn.key, element / 4);
           for (std::size_t k = element % 4; k < 4 && i < end; ++k, ++i)
             y[i] = words[k] >= threshold ? T(static_cast<Compute>(x[i]) * factor) : T(Compute(0));
         }

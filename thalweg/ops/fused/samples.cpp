@@ -1,4 +1,7 @@
 #include "tests/support/sample.h"
+#include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/fused/fused_reduce.h"
+#include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_gradients.h"
 #include "thalweg/ops/row_ops.h"
 
@@ -8,13 +11,36 @@ using namespace thalweg::testing;
 namespace {
 
 // The backward program of a row; its reference runs the same rows one by one.
-Sample sample(const char* label, Row row, Needs needs, std::vector<Shape> shapes) {
+Sample sample(const char* label, Row row, Needs needs, const std::vector<Shape>& shapes) {
   const RowGradient& gradient = row_gradient(row, needs);
   Sample result{.op = "fused", .label = label, .inputs = {}, .call = [&gradient](const std::vector<Tensor>& in) {
                   return std::vector<Tensor>(run_fused(gradient.program, Tensors(in)));
                 }};
   for (std::size_t i = 0; i < gradient.reads.size(); ++i)
     result.inputs.push_back({.shape = shapes[i], .domain = Domain::positive});
+  return result;
+}
+
+// x * y, or x * x, reduced as it is computed; no axes: all of them.
+Sample reduced(const char* label, const OpInfo& reduction, const Ints& axes, const std::vector<Shape>& shapes) {
+  Program program{static_cast<int>(shapes.size()), {}, {{Row::multiply, {0, shapes.size() > 1 ? 1 : 0, -1}}}, {}};
+  program.outputs = {program.inputs};
+  const auto attributes = !axes.empty() ? make_attributes(reduction, {{"axes", std::span(axes)}}) : reduction.make();
+  const auto op = make_fused_reduce(std::make_shared<const Program>(program), reduction, attributes);
+  Sample result{
+      .op = "fused_reduce",
+      .label = label,
+      .inputs = {},
+      .call =
+          [op](const std::vector<Tensor>& in) { return std::vector<Tensor>(apply(fused_reduce_info(), op.get(), in)); },
+      .dtypes = {f32, f64}};
+  for (const auto& shape : shapes) result.inputs.push_back({.shape = shape});
+  return result;
+}
+
+Sample reduced_large(const char* label, const Ints& axes, const std::vector<Shape>& shapes) {
+  Sample result = reduced(label, reduce_sum_info(), axes, shapes);
+  result.large = true;
   return result;
 }
 
@@ -25,6 +51,16 @@ TW_SAMPLES {
       .samples = {sample("one output", Row::gelu_tanh, {0}, {{5, 7}, {5, 7}}),
                   sample("two outputs, broadcast", Row::divide, {0, 1}, {{7}, {5, 7}, {5, 7}}),
                   sample("three outputs", Row::weighted_cross_entropy, {0, 1, 2}, {{3, 300}, {3, 300}, {}, {3, 300}}),
-                  sample("empty", Row::multiply, {0, 1}, {{0, 2}, {0, 2}, {0, 2}})},
+                  sample("empty", Row::multiply, {0, 1}, {{0, 2}, {0, 2}, {0, 2}}),
+                  reduced("sum of squares", reduce_sum_info(), {}, {{5, 7}}),
+                  reduced("rows, broadcast", reduce_mean_info(), {1}, {{5, 7}, {7}}),
+                  reduced("columns, broadcast", reduce_sum_info(), {0}, {{5, 1}, {5, 7}}),
+                  reduced("axes apart", reduce_max_info(), {0, 2}, {{3, 4, 5}, {4, 1}}),
+                  reduced("product", reduce_prod_info(), {1}, {{3, 4}}),
+                  reduced("smallest", reduce_min_info(), {0}, {{3, 4}, {4}}),
+                  reduced("scalar", reduce_sum_info(), {}, {{}}),
+                  reduced("of nothing", reduce_sum_info(), {0}, {{0, 2}, {2}}),
+                  reduced_large("several tasks", {}, {{300, 1111}}),
+                  reduced_large("several tasks of columns", {0}, {{3000, 300}, {300}})},
       .mistakes = {}};
 }

@@ -103,12 +103,28 @@ Specs infer(const ScatterAdd&, Inputs in) {
   return {in[0]};
 }
 
-std::int64_t workspace(const ScatterAdd&, Inputs in) { return adding_workspace(in[0].shape, in[1], in[0].dtype); }
+// The result may take the memory of the tensor, or of updates of the same shape, which are then copied first.
+[[maybe_unused]] bool in_place(const ScatterAdd&) { return true; }
+
+std::int64_t updates_copy(const Spec& x, const Spec& updates) {
+  return x.shape == updates.shape ? memory::rounded(updates.bytes()) : 0;
+}
+
+std::int64_t workspace(const ScatterAdd&, Inputs in) {
+  return updates_copy(in[0], in[2]) + adding_workspace(in[0].shape, in[1], in[0].dtype);
+}
 
 void run(const ScatterAdd&, Arrays in, Arrays out, Scratch scratch) {
-  const std::int64_t* ids = flatten("tensor_scatter_nd_add", in[1], in[0].shape(), scratch);
-  copy_all(in[0], out[0]);
-  add_updates(out[0], in[1], in[2], ids, scratch);
+  const std::int64_t copied = updates_copy(*in[0].spec, *in[2].spec);
+  Array updates = in[2];
+  if (copied > 0 && out[0].data == in[2].data) {
+    updates.data = scratch.data();
+    copy_all(in[2], updates);
+  }
+  const Scratch rest = scratch.subspan(static_cast<std::size_t>(copied));
+  const std::int64_t* ids = flatten("tensor_scatter_nd_add", in[1], in[0].shape(), rest);
+  if (out[0].data != in[0].data) copy_all(in[0], out[0]);
+  add_updates(out[0], in[1], updates, ids, rest);
 }
 
 Keeps keeps(const ScatterAdd&, Needs needs) { return {.inputs = needs[2] ? Positions{1} : Positions{}, .outputs = {}}; }
@@ -193,8 +209,10 @@ BatchStates scatter_into_rule(Inputs in, BatchStates& states, std::int64_t examp
   names.only_rest();
   return named_axes_rule(in, states, examples, {names.table, names.indices, names.updates}, {names.table});
 }
+// What examples add to a tensor of all of them goes there at once: a whole result of rows.
 BatchStates batch_rule(const ScatterAdd&, Inputs in, BatchStates& states, std::int64_t examples) {
-  return scatter_into_rule(in, states, examples);
+  const BatchStates cut = scatter_into_rule(in, states, examples);
+  return cut[0].is_rows() || states[0].is_rows() ? cut : BatchStates{BatchState{}};
 }
 BatchStates batch_rule(const ScatterUpdate&, Inputs in, BatchStates& states, std::int64_t examples) {
   return scatter_into_rule(in, states, examples);

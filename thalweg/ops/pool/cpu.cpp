@@ -20,36 +20,13 @@ void for_channels(std::int64_t channels, Body body) {
   if (c < channels) body(c, static_cast<int>(channels - c));
 }
 
-struct Place {
-  std::int64_t image, at[3];
-};
-
-// Entry number i of [batch, sizes…].
-Place place_of(std::int64_t i, const Window& window, std::int64_t WindowAxis::*size) {
-  Place place;
-  for (int axis = 2; axis >= 0; --axis) {
-    const std::int64_t n = window[static_cast<std::size_t>(axis)].*size;
-    place.at[axis] = i % n;
-    i /= n;
-  }
-  place.image = i;
-  return place;
-}
+using Place = PoolPlace;
+using Range = PoolRange;
 
 std::int64_t index_of(const Place& place, const Window& window, std::int64_t WindowAxis::*size) {
   std::int64_t i = place.image;
   for (std::size_t axis = 0; axis < 3; ++axis) i = i * (window[axis].*size) + place.at[axis];
   return i;
-}
-
-struct Range {
-  std::int64_t begin, end;
-};
-
-// The positions of the input that place o covers along an axis.
-Range covered(const WindowAxis& axis, std::int64_t o) {
-  const std::int64_t start = o * axis.stride - axis.pad_before;
-  return {std::max<std::int64_t>(start, 0), std::min(start + axis.taps, axis.input)};
 }
 
 // The places along an axis that cover position p.
@@ -161,6 +138,7 @@ void with_float(DType dtype, F f) {
 }  // namespace
 
 void run_max_pool(const PoolShape& shape, const Array& x, const Array& y) {
+  if (x.dtype() == f32 && lies_apart(shape)) return run_max_pool_apart(shape, x.as<const float>(), y.as<float>());
   with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
     for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
       max_of_place(shape, place, x.as<const T>(), y.as<T>() + i * shape.channels);
@@ -181,6 +159,8 @@ void run_max_pool_select(const PoolShape& shape, const Array& x, const Array& g,
 }
 
 void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx, Scratch scratch) {
+  if (x.dtype() == f32 && lies_apart(shape))
+    return run_max_pool_apart_backward(shape, x.as<const float>(), dy.as<const float>(), dx.as<float>());
   auto* taps = reinterpret_cast<std::int32_t*>(scratch.data());  // [places, channels]
   with_float(x.dtype(), [&]<class T>(TypeTag<T>) {
     for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "thalweg/core/op.h"
 #include "thalweg/ops/window.h"
 
@@ -13,9 +15,40 @@ struct PoolShape {
   std::int64_t inputs() const { return batch * window[0].input * window[1].input * window[2].input; }
 };
 
+struct PoolPlace {
+  std::int64_t image, at[3];
+};
+
+// Entry number i of [batch, sizes…].
+inline PoolPlace place_of(std::int64_t i, const Window& window, std::int64_t WindowAxis::*size) {
+  PoolPlace place;
+  for (int axis = 2; axis >= 0; --axis) {
+    const std::int64_t n = window[static_cast<std::size_t>(axis)].*size;
+    place.at[axis] = i % n;
+    i /= n;
+  }
+  place.image = i;
+  return place;
+}
+
+struct PoolRange {
+  std::int64_t begin, end;
+};
+
+// The positions of the input that place o covers along an axis.
+inline PoolRange covered(const WindowAxis& axis, std::int64_t o) {
+  const std::int64_t start = o * axis.stride - axis.pad_before;
+  return {std::max<std::int64_t>(start, 0), std::min(start + axis.taps, axis.input)};
+}
+
+// Whether no input position belongs to two places, and the windows are not too large for the next two functions.
+bool lies_apart(const PoolShape& shape);
+void run_max_pool_apart(const PoolShape& shape, const float* x, float* y);
+void run_max_pool_apart_backward(const PoolShape& shape, const float* x, const float* dy, float* dx);
+
 void run_max_pool(const PoolShape& shape, const Array& x, const Array& y);
 void run_max_pool_select(const PoolShape& shape, const Array& x, const Array& g, const Array& y);
-// scratch: an int32 per element of dy.
+// scratch: an int32 per element of dy; none for f32 windows that lie apart.
 void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx, Scratch scratch);
 void run_avg_pool(const PoolShape& shape, const Array& x, const Array& y);
 void run_avg_pool_backward(const PoolShape& shape, const Array& dy, const Array& dx);

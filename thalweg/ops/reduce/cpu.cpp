@@ -27,6 +27,7 @@ template <class Acc>
 struct Source {
   const void* data;
   DType dtype;
+  const ReadElements* read = nullptr;  // instead of data
 };
 
 }  // namespace
@@ -118,6 +119,10 @@ void convert_all(const From* HWY_RESTRICT from, std::int64_t count, To* HWY_REST
 // `count` elements from `offset`, in place where x already has the type.
 template <class Acc>
 const Acc* fetch(const Source<Acc>& x, std::int64_t offset, std::int64_t count, Acc* buffer) {
+  if (x.read) {
+    (*x.read)(offset, count, buffer);
+    return buffer;
+  }
   if (x.dtype == dtype_of<Acc>()) return static_cast<const Acc*>(x.data) + offset;
   with_type(x.dtype, [&]<class T>(TypeTag<T>) { convert_all(static_cast<const T*>(x.data) + offset, count, buffer); });
   return buffer;
@@ -333,19 +338,18 @@ void finish(const Reduction& reduction, std::int64_t n, const Acc* sums, const A
 }
 
 template <class Acc>
-void reduce_as(const Reduction& reduction, const Array& x, const Array& y, std::byte* scratch) {
+void reduce_as(const Reduction& reduction, const Spec& x, Source<Acc> source, const Array& y, std::byte* scratch) {
   const auto take = [&](std::int64_t elements) {
     auto* taken = reinterpret_cast<Acc*>(scratch);
-    scratch += padded(elements, x.dtype());
+    scratch += padded(elements, x.dtype);
     return taken;
   };
-  const Steps steps = plan_steps(x.shape(), reduction.axes);
-  Source<Acc> source{x.data, x.dtype()};
+  const Steps steps = plan_steps(x.shape, reduction.axes);
   Acc* result = nullptr;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     const bool last = i + 1 == steps.size();
-    result = last && in_place(reduction, x.dtype()) ? y.as<Acc>() : take(step.outer * step.inner);
+    result = last && in_place(reduction, x.dtype) ? y.as<Acc>() : take(step.outer * step.inner);
     Acc* partial = step.chunks() > 1 ? take(step.outer * step.chunks() * step.inner) : result;
     run_step(reduction.combine, step, source, partial, result);
     source = {result, dtype_of<Acc>()};
@@ -368,11 +372,19 @@ std::int64_t reduce_workspace(const Reduction& reduction, const Spec& x) {
 }
 
 void reduce(const Reduction& reduction, const Array& x, const Array& y, std::byte* scratch) {
+  const auto as = [&]<class Acc>(Acc) { reduce_as(reduction, *x.spec, Source<Acc>{x.data, x.dtype()}, y, scratch); };
   switch (accumulator(x.dtype())) {
-    case DType::f32: return reduce_as<float>(reduction, x, y, scratch);
-    case DType::f64: return reduce_as<double>(reduction, x, y, scratch);
-    default: return reduce_as<std::int64_t>(reduction, x, y, scratch);
+    case DType::f32: return as(float());
+    case DType::f64: return as(double());
+    default: return as(std::int64_t());
   }
+}
+
+void reduce(const Reduction& reduction, const Spec& x, ReadElements read, const Array& y, std::byte* scratch) {
+  if (x.dtype == f64)
+    reduce_as(reduction, x, Source<double>{nullptr, f64, &read}, y, scratch);
+  else
+    reduce_as(reduction, x, Source<float>{nullptr, f32, &read}, y, scratch);
 }
 
 }  // namespace thalweg::cpu

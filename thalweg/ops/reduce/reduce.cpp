@@ -7,7 +7,7 @@
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/cumulative/cumulative.h"
 #include "thalweg/ops/elementwise.h"
-#include "thalweg/ops/reduce/kernel.h"
+#include "thalweg/ops/reduce/reduce_op.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/tile/tile.h"
@@ -162,5 +162,37 @@ TW_REDUCE(prod)
 TW_REDUCE(all)
 TW_REDUCE(any)
 #undef TW_REDUCE
+
+namespace {
+
+struct NamedReduction {
+  const OpInfo& (*info)();
+  cpu::Reduction (*reduction)(const void* op, int rank);
+};
+
+template <Kind kind>
+cpu::Reduction reduction_as(const void* op, int rank) {
+  return reduction(*static_cast<const ReduceOp<kind>*>(op), rank);
+}
+
+const NamedReduction* find_reduction(const OpInfo& info) {
+  static constexpr NamedReduction list[] = {{reduce_sum_info, reduction_as<Kind::sum>},
+                                            {reduce_mean_info, reduction_as<Kind::mean>},
+                                            {reduce_max_info, reduction_as<Kind::max>},
+                                            {reduce_min_info, reduction_as<Kind::min>},
+                                            {reduce_prod_info, reduction_as<Kind::prod>}};
+  const auto* found = std::find_if(std::begin(list), std::end(list), [&](const auto& r) { return &r.info() == &info; });
+  return found == std::end(list) ? nullptr : found;
+}
+
+}  // namespace
+
+bool is_reduction(const OpInfo& info) { return find_reduction(info) != nullptr; }
+
+cpu::Reduction reduction_of(const OpInfo& info, const void* op, int rank) {
+  const NamedReduction* found = find_reduction(info);
+  TW_CHECK_INTERNAL(found != nullptr, info.name, "is no reduction of numbers");
+  return found->reduction(op, rank);
+}
 
 }  // namespace thalweg

@@ -33,7 +33,7 @@ void run(const Distinct& op, Arrays in, Arrays out, Scratch scratch) {
                     scratch);
 }
 
-bool differentiable(const Distinct&) { return false; }
+[[maybe_unused]] bool differentiable(const Distinct&) { return false; }
 [[maybe_unused]] bool checks_values(const Distinct&) { return true; }
 
 bool are_row_numbers(const Spec& numbers) { return numbers.dtype == i64 && numbers.rank() == 1; }
@@ -59,7 +59,7 @@ void run(const TakeRows&, Arrays in, Arrays out) {
                  width_of(*in[0].spec) * size_of(in[0].dtype()), out[0].data);
 }
 
-bool differentiable(const TakeRows&) { return false; }
+[[maybe_unused]] bool differentiable(const TakeRows&) { return false; }
 
 struct PutRows {};
 
@@ -88,7 +88,7 @@ void run(const PutRows&, Arrays in, Arrays out) {
   put(out[0].data, *out[0].spec, in[1], in[2].data);
 }
 
-bool differentiable(const PutRows&) { return false; }
+[[maybe_unused]] bool differentiable(const PutRows&) { return false; }
 // Only the table is as large as the output.
 [[maybe_unused]] bool in_place(const PutRows&) { return true; }
 

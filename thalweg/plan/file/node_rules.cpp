@@ -78,6 +78,15 @@ void fused(const Subject& s) {
   for (std::int64_t dtype : s.list("dtypes")) check_dtype(s, dtype);
 }
 
+void fused_reduce(const Subject& s) {
+  bool has_float = false;
+  for (int i = 0; i < s.size(); ++i) {
+    s.require(s[i].dtype == f32 || s[i].dtype == f64 || s[i].dtype == boolean, "operands of f32 or f64");
+    has_float |= s[i].dtype != boolean;
+  }
+  s.require(has_float && s.list("outputs").size() == 1, "one output of f32 or f64");
+}
+
 void split(const Subject& s) {
   with_axis(s);
   std::int64_t left = s[0].shape[static_cast<int>(s.number("axis"))];
@@ -297,7 +306,7 @@ const std::map<std::string_view, Rule>& rules() {
   // clang-format off
   static const std::map<std::string_view, Rule> table = {
       {"cast", {1, 1, with_dtype}}, {"copy", {1, 1, any}}, {"fill", {0, 0, with_dtype}}, {"reshape", {1, 1, any}},
-      {"fused", {1, no_limit, fused}}, {"stop_gradient", {1, 1, any}},
+      {"fused", {1, no_limit, fused}}, {"fused_reduce", {1, no_limit, fused_reduce}}, {"stop_gradient", {1, 1, any}},
       {"reduce_sum", {1, 1, any}}, {"reduce_mean", {1, 1, any}}, {"reduce_max", {1, 1, any}},
       {"reduce_min", {1, 1, any}}, {"reduce_prod", {1, 1, any}}, {"reduce_all", {1, 1, any}},
       {"reduce_any", {1, 1, any}}, {"cumsum", {1, 1, any}}, {"cumprod", {1, 1, any}},
@@ -311,7 +320,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"gather", {2, 2, with_axis}}, {"embedding_lookup", {2, 2, any}}, {"gather_nd", {2, 2, any}},
       {"scatter_nd", {2, 2, any}}, {"tensor_scatter_nd_add", {3, 3, any}}, {"tensor_scatter_nd_update", {3, 3, any}},
       {"unsorted_segment_sum", {2, 2, any}}, {"unsorted_segment_max", {2, 2, any}}, {"one_hot", {1, 1, one_hot}},
-      {"distinct_rows", {1, 1, any}}, {"take_rows", {2, 2, any}}, {"put_rows", {3, 3, any}},
+      {"distinct_rows", {1, 1, any}}, {"take_rows", {2, 2, any}}, {"put_rows", {3, 3, any}}, {"limit_skips", {2, 2, any}},
       {"argsort", {1, 1, any}}, {"top_k", {1, 1, any}}, {"take_along", {2, 2, any}}, {"put_along", {2, 2, any}},
       {"convolution", {2, 2, check_spatial}}, {"convolution_backward_data", {2, 2, convolution_backward_data}},
       {"convolution_backward_weights", {2, 2, convolution_backward_weights}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -68,13 +69,17 @@ std::span<const Position> order_by_id(const std::int64_t* ids, std::int64_t coun
     largest = std::max(largest, ids[i]);
     order[kept++] = static_cast<Position>(i);
   }
-  constexpr int digit_bits = 11;
-  for (int shift = 0; !sorted && largest >> shift != 0; shift += digit_bits) {
+  if (sorted) return {order, static_cast<std::size_t>(kept)};
+  constexpr int most_bits = 12;  // of a digit; as few digits as can be, all of them as long
+  const int bits = 64 - std::countl_zero(static_cast<std::uint64_t>(largest));
+  const int digits = (bits + most_bits - 1) / most_bits, digit_bits = (bits + digits - 1) / digits;
+  for (int shift = 0; shift < bits; shift += digit_bits) {
     const auto digit = [&](Position p) { return static_cast<std::size_t>(ids[p] >> shift & ((1 << digit_bits) - 1)); };
-    std::array<std::int64_t, 1 << digit_bits> start{};
+    std::array<Position, 1 << most_bits> start;
+    std::fill_n(start.begin(), 1 << digit_bits, 0);
     for (std::int64_t k = 0; k < kept; ++k) ++start[digit(order[k])];
-    std::int64_t total = 0;
-    for (auto& entry : start) total += std::exchange(entry, total);
+    Position total = 0;
+    for (int i = 0; i < 1 << digit_bits; ++i) total += std::exchange(start[static_cast<std::size_t>(i)], total);
     for (std::int64_t k = 0; k < kept; ++k) other[start[digit(order[k])]++] = order[k];
     std::swap(order, other);
   }
@@ -177,12 +182,17 @@ void distinct_ids(const std::int64_t* ids, std::int64_t count, std::int64_t* row
 
 namespace {
 
-// f(i) for every row, with enough bytes a task.
+// f(i) for every row, with enough bytes a task. Rows of a table lie anywhere: those that come next are asked for early.
 template <class F>
-void for_rows(std::int64_t count, std::int64_t row_bytes, const F& f) {
+void for_rows(const void* table, const std::int64_t* ids, std::int64_t count, std::int64_t row_bytes, const F& f) {
+  constexpr std::int64_t ahead = 16;
   const std::int64_t grain = std::max<std::int64_t>(1, 128 * 1024 / std::max<std::int64_t>(row_bytes, 1));
   parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) f(i);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i + ahead < end && ids[i + ahead] >= 0)
+        __builtin_prefetch(static_cast<const std::byte*>(table) + ids[i + ahead] * row_bytes);
+      f(i);
+    }
   });
 }
 
@@ -192,7 +202,7 @@ void put_rows(const RowUpdate& update) {
   const std::int64_t bytes = update.width * size_of(update.dtype);
   auto* table = static_cast<std::byte*>(update.table);
   const auto* values = static_cast<const std::byte*>(update.values);
-  for_rows(update.count, bytes, [&](std::int64_t i) {
+  for_rows(table, update.ids, update.count, bytes, [&](std::int64_t i) {
     if (update.ids[i] >= 0)
       std::memcpy(table + update.ids[i] * bytes, values + i * bytes, static_cast<std::size_t>(bytes));
   });
@@ -200,7 +210,7 @@ void put_rows(const RowUpdate& update) {
 
 void take_rows(const void* table, const std::int64_t* ids, std::int64_t count, std::int64_t row_bytes, void* to) {
   const auto bytes = static_cast<std::size_t>(row_bytes);
-  for_rows(count, row_bytes, [&](std::int64_t i) {
+  for_rows(table, ids, count, row_bytes, [&](std::int64_t i) {
     auto* row = static_cast<std::byte*>(to) + i * row_bytes;
     if (ids[i] < 0)
       std::memset(row, 0, bytes);

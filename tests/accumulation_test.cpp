@@ -1,0 +1,198 @@
+// However a batch is cut, the update, the loss and the norm that are reported are those of the whole batch.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+
+#include "thalweg/autodiff/tape.h"
+#include "thalweg/losses/losses.h"
+#include "thalweg/metrics/metric.h"
+#include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/gather/gather.h"
+#include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/random/random.h"
+#include "thalweg/ops/slice/slice.h"
+#include "thalweg/optim/optimizers.h"
+#include "thalweg/plan/function.h"
+
+namespace thalweg {
+namespace {
+
+using namespace optim;
+using Sizes = std::vector<std::int64_t>;
+using Make = std::function<std::unique_ptr<Optimizer>(int accumulate_steps)>;
+
+constexpr std::int64_t examples = 64;
+
+struct Report {
+  std::vector<double> weights, losses, norms;
+};
+
+// Updates by whole batches of 64 examples, which come in micro-batches of these sizes.
+class Training {
+ public:
+  Training(DType dtype, const Make& make, const Sizes& sizes, bool compiled)
+      : dtype_(dtype), sizes_(sizes), compiled_(compiled), optimizer_(make(static_cast<int>(sizes.size()))) {}
+
+  // `fewer`: the optimizer waits for more micro-batches than there are, and is told of the end.
+  Report run(bool fewer = false) {
+    const auto step =
+        function([this](const Tensor& ids, const Tensor& x, const Tensor& y) { return this->step(ids, x, y); });
+    const auto flush = function([this] {
+      Tensor norm;
+      optimizer_->flush(&norm);
+      return norm;
+    });
+    Report report;
+    for (std::uint64_t update = 0; update < 3; ++update) {
+      const Tensor x = random::normal({examples, 6}, {.seed = 2 * update, .dtype = dtype_});
+      const Tensor y = random::normal({examples, 2}, {.seed = 2 * update + 1, .dtype = dtype_});
+      const Tensor ids = random::uniform({examples}, {.low = 0, .high = 9, .seed = update, .dtype = i32});
+      metrics::Mean loss;
+      Tensor norm;
+      std::int64_t begin = 0;
+      for (const auto size : sizes_) {
+        const auto part = [&](const Tensor& all) {
+          Ints from(all.rank(), 0), count(all.rank(), -1);
+          from[0] = begin, count[0] = size;
+          return slice(all, from, count);
+        };
+        const auto [part_loss, part_norm] =
+            compiled_ ? step(part(ids), part(x), part(y)) : this->step(part(ids), part(x), part(y));
+        loss.update(part_loss, scalar(size, f64));
+        norm = part_norm, begin += size;
+      }
+      if (fewer) {
+        EXPECT_EQ(optimizer_->iterations(), static_cast<std::int64_t>(update));
+        if (compiled_)
+          norm = flush();
+        else
+          EXPECT_TRUE(optimizer_->flush(&norm));
+      }
+      EXPECT_EQ(optimizer_->iterations(), static_cast<std::int64_t>(update) + 1);
+      report.losses.push_back(loss.result().item<double>());
+      report.norms.push_back(norm.item<double>());
+    }
+    for (const auto& variable : variables())
+      for (const double value : variable.value().to_vector<double>()) report.weights.push_back(value);
+    return report;
+  }
+
+ private:
+  std::vector<Variable> variables() const { return {table_, first_, second_}; }
+
+  std::pair<Tensor, Tensor> step(const Tensor& ids, const Tensor& x, const Tensor& y) {
+    GradientTape tape;
+    const Tensor hidden = tanh(matmul(x, first_) + embedding_lookup(table_, ids));
+    const Tensor loss = losses::mean_squared_error(y, matmul(hidden, second_));
+    Tensor norm;
+    optimizer_->apply(tape.gradient(loss, variables()), variables(),
+                      {.examples = x.shape()[0], .gradient_norm = &norm});
+    return {loss, norm};
+  }
+
+  Variable weight(const char* name, const Shape& shape, std::uint64_t seed) const {
+    return Variable(random::normal(shape, {.seed = seed, .dtype = dtype_}), {.name = name});
+  }
+
+  const DType dtype_;
+  const Sizes sizes_;
+  const bool compiled_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Variable table_ = weight("table", {9, 5}, 100), first_ = weight("first", {6, 5}, 101),
+           second_ = weight("second", {5, 2}, 102);
+};
+
+void expect_near(const char* what, const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], want[i], tolerance * std::max(1.0, std::abs(want[i]))) << what << " " << i;
+}
+
+void expect_same_updates(const char* optimizer, const Make& make) {
+  const Sizes ones(examples, 1), ragged{10, 30, 1, 23};
+  for (const DType dtype : {f64, f32})
+    for (const bool compiled : {false, true}) {
+      const Report whole = Training(dtype, make, {examples}, compiled).run();
+      for (const Sizes& sizes : {Sizes{16, 16, 16, 16}, ones, ragged})
+        for (const bool fewer : {false, true}) {
+          SCOPED_TRACE(std::string(optimizer) + " " + name_of(dtype) + (compiled ? " compiled, " : " eager, ") +
+                       std::to_string(sizes.size()) + " parts" + (fewer ? ", flushed" : ""));
+          const Make later = [&](int steps) { return make(fewer ? steps + 3 : steps); };
+          const Report got = Training(dtype, later, sizes, compiled).run(fewer);
+          const double tolerance = dtype == f64 ? 1e-12 : 1e-5;
+          expect_near("weight", got.weights, whole.weights, tolerance);
+          expect_near("loss", got.losses, whole.losses, tolerance);
+          expect_near("norm", got.norms, whole.norms, tolerance);
+        }
+    }
+}
+
+TEST(accumulation, any_cut_of_a_batch_makes_the_same_update) {
+  expect_same_updates("sgd", [](int steps) {
+    return std::make_unique<SGD>(SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .accumulate_steps = steps});
+  });
+  expect_same_updates("adamw", [](int steps) {
+    return std::make_unique<AdamW>(AdamWOptions{.learning_rate = schedules::cosine(0.01, 10),
+                                                .global_clip_norm = 0.5,
+                                                .ema_momentum = 0.9,
+                                                .accumulate_steps = steps});
+  });
+}
+
+TEST(accumulation, several_optimizers_are_flushed_together) {
+  SGD fast({.learning_rate = 1, .accumulate_steps = 4}), slow({.learning_rate = 0.5, .accumulate_steps = 4});
+  Multi both({{"^a", &fast}}, slow);
+  Variable a(scalar(0, f64), {.name = "a"}), b(scalar(0, f64), {.name = "b"});
+  Tensor norm;
+  EXPECT_FALSE(both.apply({scalar(3, f64), scalar(4, f64)}, {a, b}, {.gradient_norm = &norm}));
+  EXPECT_EQ(norm.item<double>(), 5);
+  EXPECT_TRUE(both.flush());
+  EXPECT_EQ(a.value().item<double>(), -3);
+  EXPECT_EQ(b.value().item<double>(), -2);
+  EXPECT_FALSE(both.flush());
+}
+
+TEST(accumulation, a_flush_without_gradients_changes_nothing) {
+  Adam off, on({.accumulate_steps = 2});
+  Variable w(scalar(1, f64), {.name = "w"}), unused(scalar(1, f64), {.name = "unused"});
+  EXPECT_FALSE(on.flush());
+  EXPECT_TRUE(off.apply({scalar(1, f64)}, {w}));
+  EXPECT_FALSE(off.flush());
+  on.apply({scalar(1, f64), Gradient()}, {w, unused});
+  EXPECT_TRUE(on.flush());
+  EXPECT_FALSE(on.flush());
+  EXPECT_EQ(on.iterations(), 1);
+  EXPECT_EQ(unused.value().item<double>(), 1);
+}
+
+TEST(accumulation, buffers_exist_only_when_it_is_on) {
+  const auto sums = [](int steps) {
+    SGD sgd({.accumulate_steps = steps});
+    Variable w(scalar(1, f64), {.name = "w"});
+    sgd.build({w});
+    int count = 0;
+    for (const auto& state : sgd.variables()) count += state.name().ends_with("gradient_sum");
+    return count;
+  };
+  EXPECT_EQ(sums(1), 0);
+  EXPECT_EQ(sums(2), 1);
+}
+
+TEST(accumulation, a_condition_decides_whether_a_call_counts) {
+  SGD sgd({.learning_rate = 1, .accumulate_steps = 2});
+  Variable w(scalar(0, f64), {.name = "w"});
+  const auto step = function(
+      [&](const Tensor& g, const Tensor& counts) { return sgd.apply({g}, {w}, {.only_if = counts}).tensor(); });
+  const Tensor yes = scalar(true, boolean), no = scalar(false, boolean);
+  EXPECT_FALSE(step(scalar(2, f64), yes).item<bool>());
+  EXPECT_FALSE(step(scalar(100, f64), no).item<bool>());
+  EXPECT_FALSE(sgd.apply({scalar(100, f64)}, {w}, {.only_if = no}));
+  EXPECT_TRUE(step(scalar(4, f64), yes).item<bool>());
+  EXPECT_EQ(w.value().item<double>(), -3);
+  EXPECT_EQ(sgd.iterations(), 1);
+}
+
+}  // namespace
+}  // namespace thalweg

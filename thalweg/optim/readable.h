@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "thalweg/core/variable.h"
+
+namespace thalweg {
+
+// A scalar variable that is a plain number outside of traces.
+template <class T>
+class TW_API Readable : public Variable {
+ public:
+  using Variable::Variable;
+  operator T() const;
+};
+extern template class Readable<double>;
+extern template class Readable<std::int64_t>;
+
+}  // namespace thalweg
