@@ -53,7 +53,9 @@ Item::Item(Variable* variable)
           [variable] {
             return ItemState{values_of({{"value", *variable}}), {}};
           },
-          [variable](const ItemState& state) { assign({{"value", *variable}}, state.tensors); },
+          [variable](const ItemState& state) {
+            assign({{"value", *variable}}, state.tensors);
+          },
           [variable](const ItemState& state) {
             check_specs({{"value", *variable}}, state.tensors);
           }) {}
@@ -68,7 +70,10 @@ Item::Item(data::Iterator* iterator)
 
 Item::Item(LossScale* scale)
     : Item(
-          "loss_scale", [scale] { return ItemState{values_of(named(*scale)), {}}; },
+          "loss_scale",
+          [scale] {
+            return ItemState{values_of(named(*scale)), {}};
+          },
           [scale](const ItemState& state) { assign(named(*scale), state.tensors); },
           [scale](const ItemState& state) { check_specs(named(*scale), state.tensors); }) {}
 

@@ -19,7 +19,8 @@ struct ItemState {
 };
 
 // Something whose state checkpoints keep: a pointer to a module, an optimizer, a variable, an iterator over data or a
-// loss scale. Of other things `kind`, `save` and `load` say how; `check` refuses a state that does not fit, before anything is loaded.
+// loss scale. Of other things `kind`, `save` and `load` say how; `check` refuses a state that does not fit, before
+// anything is loaded.
 struct TW_API Item {
   Item(nn::Module* module);
   Item(optim::Optimizer* optimizer);

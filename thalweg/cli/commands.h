@@ -61,7 +61,7 @@ struct TuneOptions {
   std::vector<std::string> grid;  // "lr=1e-3,1e-2"
   std::string svg;
 };
-void tune(const TuneOptions& options);
+int tune(const TuneOptions& options);  // good or interrupted
 
 // "1048576", "512 KiB", "1.5GiB" in bytes; throws UsageError.
 std::int64_t parse_size(const std::string& text);

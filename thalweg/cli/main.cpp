@@ -114,12 +114,12 @@ void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
   command->callback([&] { status = cli::train(options); });
 }
 
-void add_tune(CLI::App& app, cli::TuneOptions& options) {
+void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
   auto* command = app.add_subcommand("tune", "tries settings: a learning rate and a batch size, or a grid");
   add_training(*command, options.train);
   command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated");
   command->add_option("--svg", options.svg, "a file for a picture");
-  command->callback([&] { cli::tune(options); });
+  command->callback([&] { status = cli::tune(options); });
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   cli::TrainOptions train;
   add_train(app, train, status);
   cli::TuneOptions tune;
-  add_tune(app, tune);
+  add_tune(app, tune, status);
 
   try {
     if (const int parsed = parse_and_run(app, argc, argv); parsed != cli::good) status = parsed;

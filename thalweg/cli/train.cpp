@@ -54,6 +54,8 @@ class StepLines : public train::Callback {
   void write(const ordered_json& line, bool print) {
     file_ << line.dump() << '\n';
     file_.flush();
+    if (!file_.good())
+      throw Error(ErrorCode::unavailable, "train", "cannot write to log.jsonl", "check the free space");
     if (print) std::cout << line.dump() << std::endl;
   }
 

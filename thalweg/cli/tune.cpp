@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <iostream>
 #include <sstream>
 
@@ -71,13 +70,16 @@ void tune_finders(const TuneOptions& options) {
 
 }  // namespace
 
-void tune(const TuneOptions& given) {
+int tune(const TuneOptions& given) {
   TuneOptions options = given;
   if (options.train.subset == 0 && options.train.steps == 0) options.train.subset = usual_subset;
-  if (options.grid.empty())
-    tune_finders(options);
-  else
-    tune_grid(options);
+  try {
+    options.grid.empty() ? tune_finders(options) : tune_grid(options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;
+    return interrupted;
+  }
+  return good;
 }
 
 }  // namespace thalweg::cli

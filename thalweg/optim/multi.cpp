@@ -152,6 +152,10 @@ void Multi::set_learning_rate(double rate) {
   for (const auto& choice : choices_) choice.optimizer->set_learning_rate(rate);
 }
 
+void Multi::set_accumulate_steps(int steps) {
+  for (const auto& choice : choices_) choice.optimizer->set_accumulate_steps(steps);
+}
+
 void Multi::assign_averages() {
   for (const auto& choice : choices_) choice.optimizer->assign_averages();
 }

@@ -34,6 +34,7 @@ void Optimizer::set_state(const std::map<std::string, Tensor>& values) { pipelin
 const Iterations& Optimizer::iterations() const { return pipeline_->iterations(); }
 Tensor Optimizer::learning_rate() const { return pipeline_->learning_rate(); }
 void Optimizer::set_learning_rate(double rate) { pipeline_->set_learning_rate(rate); }
+void Optimizer::set_accumulate_steps(int steps) { pipeline_->set_accumulate_steps(steps); }
 void Optimizer::assign_averages() { pipeline_->assign_averages(); }
 
 void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& patterns) {

@@ -73,8 +73,9 @@ class TW_API Optimizer {
   // Variables whose name contains a match of one of the regular expressions are not decayed. Before the first apply().
   virtual void exclude_from_weight_decay(const std::vector<std::string>& patterns);
 
-  virtual Tensor learning_rate() const;         // of the next update, f64
-  virtual void set_learning_rate(double rate);  // where it is a number
+  virtual Tensor learning_rate() const;          // of the next update, f64
+  virtual void set_learning_rate(double rate);   // where it is a number
+  virtual void set_accumulate_steps(int steps);  // before the first apply()
   // The moving averages become the values of the variables.
   virtual void assign_averages();
 

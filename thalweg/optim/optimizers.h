@@ -203,6 +203,7 @@ class TW_API Multi : public Optimizer {
   void exclude_from_weight_decay(const std::vector<std::string>& patterns) override;
   Tensor learning_rate() const override;         // of `otherwise`
   void set_learning_rate(double rate) override;  // of all
+  void set_accumulate_steps(int steps) override;
   void assign_averages() override;
 
  private:

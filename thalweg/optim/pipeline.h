@@ -41,6 +41,7 @@ class Pipeline {
   void exclude_from_weight_decay(const std::vector<std::string>& patterns);
   Tensor learning_rate() const;
   void set_learning_rate(double rate);
+  void set_accumulate_steps(int steps);
   void assign_averages();
 
  private:
@@ -77,7 +78,7 @@ class Pipeline {
   void hold_mask(Entry& entry) const;
 
   const std::string name_;
-  const CommonOptions options_;
+  CommonOptions options_;
   const std::unique_ptr<Rule> rule_;
   const Living living_;
   Iterations iterations_;

@@ -37,7 +37,17 @@ Pipeline::Pipeline(std::string name, CommonOptions options, std::unique_ptr<Rule
   iterations_ = Iterations(scalar(0, i64), {.name = name_ + "/iterations", .trainable = false});
   if (const auto* rate = std::get_if<double>(&options_.learning_rate.get()))
     rate_ = make_state("learning_rate", {}, *rate, f64);
-  if (options_.accumulate_steps > 1) {
+  set_accumulate_steps(options_.accumulate_steps);
+}
+
+void Pipeline::set_accumulate_steps(int steps) {
+  TW_CHECK(failed_precondition, steps == options_.accumulate_steps || entries_.empty(), "set_accumulate_steps",
+           "make a new optimizer", "expected a call before the first apply(), got one after it");
+  options_.accumulate_steps = steps;
+  check_options(name_, options_);
+  if (steps == 1) {
+    calls_ = weight_ = Variable();
+  } else if (!calls_.defined()) {
     calls_ = make_state("accumulated_calls", {}, 0, i64);
     weight_ = make_state("accumulated_weight", {}, 0, f64);
   }
@@ -92,7 +102,7 @@ void Pipeline::check_restored(const std::map<std::string, Tensor>& left) const {
 }
 
 Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
-  Entry entry{.tables = {variable}, .sum = {}, .decay = {}, .accumulates = false};
+  Entry entry{.tables = {variable}, .sum = {}, .decay = {}, .accumulates = restored_ && options_.accumulate_steps > 1};
   const std::string prefix = variable.name() + "/";
   const DType dtype = variable.dtype();
   for (const auto& slot : rule_->slots(variable))

@@ -57,6 +57,8 @@ bool any_wants_norms(const std::vector<CallbackPointer>& callbacks) {
 void check(const FitOptions& options) {
   TW_CHECK_USER(options.optimizer != nullptr, "fit", "give one: {.optimizer = &adam}",
                 "expected an optimizer, got none");
+  TW_CHECK_USER(options.accumulate_steps >= 0, "fit", "0 leaves it to the optimizer",
+                "expected .accumulate_steps of 0 or more, got {}", options.accumulate_steps);
   TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0 && options.steps_per_epoch >= 0, "fit",
                 "0 for .steps and .steps_per_epoch means no limit",
                 "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
@@ -144,7 +146,7 @@ class Loop {
     if (!session_.history.interrupted) finish_epoch(epoch_full());
   }
 
-  bool epoch_full() const { return options_.steps_per_epoch > 0 && session_.epoch_step >= options_.steps_per_epoch; }
+  bool epoch_full() const { return session_.epoch_steps > 0 && session_.epoch_step >= session_.epoch_steps; }
 
   std::optional<data::Element> next_element() {
     auto element = iterator_.next();
@@ -174,7 +176,7 @@ class Loop {
   }
 
   void note_plan(const data::Element& element, const StepResult& result) {
-    if (session_.epoch_step == 1 || !session_.plan) session_.plan = step_.plan(element);
+    session_.plan = step_.plan(element);  // asked for at every step, since plans can be evicted
     if (!options_.eager) session_.measured_bytes = step_.measured_bytes();
     if (session_.gradient_names.empty())
       for (const auto& variable : model_.module().trainable_variables())
@@ -224,6 +226,7 @@ Callback::~Callback() = default;
 
 History fit(const Model& model, const data::Dataset& data, const FitOptions& options) {
   check(options);
+  if (options.accumulate_steps > 0) options.optimizer->set_accumulate_steps(options.accumulate_steps);
   return Loop(model, data, options).run();
 }
 

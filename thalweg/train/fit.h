@@ -19,6 +19,7 @@ struct FitOptions {
   std::int64_t epochs = 1;                     // in all, those of a run that is resumed too
   const data::Dataset* validation = nullptr;   // after every epoch
   std::int64_t memory_budget = 0;              // of a step, in bytes; 0: no limit
+  int accumulate_steps = 0;                    // batches that make one update; 0: as the optimizer was made
   std::vector<CallbackPointer> callbacks = {};
   std::int64_t steps_per_epoch = 0;                   // 0: all of the data; otherwise epochs go on where one stopped
   std::int64_t steps = 0;                             // in all; 0: as many as the epochs have

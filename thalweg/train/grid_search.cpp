@@ -54,6 +54,7 @@ GridSearch::Row run_one(const std::function<double(const Setting&)>& run, const 
   try {
     row.score = run(setting);
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::cancelled) throw;
     const std::string text = error.what();
     row.error = text.substr(0, text.find('\n'));
   }

@@ -99,7 +99,8 @@ struct TW_API GridSearch {
   std::string svg() const;
   void write_svg(const std::string& path) const;
 };
-// Runs all combinations: `run` trains with a setting and returns its score.
+// Runs all combinations: `run` trains with a setting and returns its score. A run that throws has failed, and the next
+// one is tried, unless the error is `cancelled`.
 TW_API GridSearch grid_search(const std::map<std::string, std::vector<Choice>>& grid,
                               const std::function<double(const Setting&)>& run, const GridSearchOptions& options = {});
 
