@@ -22,6 +22,7 @@ struct Datasets {
   std::optional<data::Dataset> training = {};  // batches: inputs and labels
   std::optional<data::Dataset> test = {};
   std::int64_t examples = 0;                // of an epoch
+  bool streamed = false;                    // from files, worth a thread that reads ahead
   models::Settings settings = {};           // sizes that the data ask of the model: classes, vocabulary
   std::optional<data::TextFile> text = {};  // whose windows these are
 };

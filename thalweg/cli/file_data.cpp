@@ -11,6 +11,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* fashion_mnist = "/usr/share/datasets/fashion-mnist";  // Debian's dataset-fashion-mnist
 constexpr std::int64_t shapes_of_an_epoch = 4096, shapes_of_the_test = 512;
+constexpr std::int64_t bytes_of_shapes = MiB(256);  // at most, of an epoch
 
 bool ends_with(std::string text, const std::string& end) {
   if (text.ends_with(".gz")) text.resize(text.size() - 3);
@@ -44,22 +45,31 @@ Datasets idx_folder(const std::string& folder) {
   return made;
 }
 
+// Drawn once and held in memory: no thread draws while a step runs, whose memory is measured.
+data::Dataset drawn(const data::ShapesOptions& options) {
+  auto all = data::shapes(options).batch(options.count).iterator();
+  return data::from_tensor_slices(*all.next());
+}
+
 Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   const Spec& input = step.arguments[0];
   const bool pixels = step.arguments[1].rank() > 1;
   if (input.rank() != 4)
     throw Error(ErrorCode::invalid_argument, "train", "shapes are images, which " + step.model + " does not take",
                 "train cnn, separable-cnn, resnet50 or unet on them");
-  const data::ShapesOptions options{.count = shapes_of_an_epoch,
-                                    .size = input.shape[1],
-                                    .task = pixels ? data::ShapesTask::segmentation : data::ShapesTask::classification,
-                                    .seed = request.seed};
+  const std::int64_t most = std::max<std::int64_t>(1, bytes_of_shapes / (input.bytes() / input.shape[0]));
+  const auto count = [&](std::int64_t wanted) { return std::min(wanted, most); };
+  const data::ShapesOptions options{
+      .count = count(request.subset > 0 ? std::min(request.subset, shapes_of_an_epoch) : shapes_of_an_epoch),
+      .size = input.shape[1],
+      .task = pixels ? data::ShapesTask::segmentation : data::ShapesTask::classification,
+      .seed = request.seed};
   auto others = options;
-  others.count = shapes_of_the_test, others.seed = request.seed + 1;
+  others.count = count(shapes_of_the_test), others.seed = request.seed + 1;
   Datasets made{.name = "shapes"};
   made.examples = options.count;
-  made.training = data::shapes(options);
-  made.test = data::shapes(others);
+  made.training = drawn(options);
+  made.test = drawn(others);
   made.settings["classes"] = pixels ? "4" : "3";
   return made;
 }
@@ -133,8 +143,8 @@ Datasets file_examples(const DataRequest& request, const models::TrainingStep& s
     return idx_folder(fashion_mnist);
   }
   if (!idx_file(data, "train-images-idx3-ubyte").empty()) return idx_folder(data);
-  Datasets made{.name = data};
   if (ends_with(data, ".npz")) return npz(data);
+  Datasets made{.name = data, .streamed = true};
   if (ends_with(data, ".csv")) {
     hold_out(made, csv(data, request.numbers));
   } else if (ends_with(data, ".tfrecord")) {
