@@ -30,13 +30,14 @@ std::string default_folder(const std::string& model) {
 // A line of log.jsonl for every step, and the same on standard output if asked for.
 class StepLines : public train::Callback {
  public:
-  StepLines(const std::string& path, bool resume, bool print)
-      : file_(path, resume ? std::ios::app : std::ios::trunc), print_(print) {}
+  // Every example has so many items: the rate counts those.
+  StepLines(const std::string& path, bool resume, bool print, std::int64_t items)
+      : file_(path, resume ? std::ios::app : std::ios::trunc), print_(print), items_(items) {}
 
   bool wants_gradient_norms() const override { return true; }
   void on_step_end(train::Session& session) override {
     seconds_ += session.step_seconds + session.wait_seconds;
-    examples_ += session.batch;
+    done_ += session.batch * items_;
     if (session.plan) planned_ = session.plan->peak_bytes();
     measured_ = session.measured_bytes;
     loss_ = session.loss;
@@ -59,7 +60,7 @@ class StepLines : public train::Callback {
     if (print) std::cout << line.dump() << std::endl;
   }
 
-  double rate() const { return seconds_ > 0 ? static_cast<double>(examples_) / seconds_ : 0; }
+  double rate() const { return seconds_ > 0 ? static_cast<double>(done_) / seconds_ : 0; }
   std::int64_t planned() const { return planned_; }
   std::int64_t measured() const { return measured_; }
   double loss() const { return loss_; }
@@ -67,8 +68,9 @@ class StepLines : public train::Callback {
  private:
   std::ofstream file_;
   const bool print_;
+  const std::int64_t items_;
   double seconds_ = 0, loss_ = 0;
-  std::int64_t examples_ = 0, planned_ = 0, measured_ = 0;
+  std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
 };
 
 // A run can only be gone on with as what it was; how long it is may change.
@@ -126,7 +128,8 @@ int train(const TrainOptions& options) {
   Run run(options);
   const std::string folder = options.out.empty() ? default_folder(options.model) : options.out;
   prepare(folder, run.config(), options.resume);
-  const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.resume, options.json);
+  const std::int64_t items = run.datasets().text ? run.step().arguments[0].shape[1] : 1;  // characters, or examples
+  const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.resume, options.json, items);
   if (!options.json)
     std::cerr << "training " << options.model << " on " << run.datasets().name << ": " << run.datasets().examples
               << " examples, " << run.steps() << " steps of " << run.step().batch << '\n';
