@@ -48,6 +48,22 @@ bool better(const GridSearch::Row& a, const GridSearch::Row& b, bool maximize) {
   return usable(a) && (maximize ? a.score > b.score : a.score < b.score);
 }
 
+// The first name whose values are numbers, and not all the same; empty: there is none.
+std::string first_number(const std::vector<GridSearch::Row>& rows) {
+  for (const auto& entry : rows.front().setting) {
+    std::set<std::string> texts;
+    bool numbers = true;
+    for (const auto& row : rows) {
+      const std::string& text = row.setting.at(entry.first).text();
+      double number = 0;
+      numbers = numbers && parse(text, number);
+      texts.insert(text);
+    }
+    if (numbers && texts.size() > 1) return entry.first;
+  }
+  return "";
+}
+
 GridSearch::Row run_one(const std::function<double(const Setting&)>& run, const Setting& setting) {
   GridSearch::Row row{setting, std::nan(""), 0, {}};
   const auto start = Clock::now();
@@ -112,20 +128,9 @@ SearchTable GridSearch::table() const {
 // The score over the first setting that is a number, a line for each combination of the others; over the number of the
 // run if there is none.
 std::string GridSearch::svg() const {
-  std::string across;
-  bool logarithmic = true;
-  for (const auto& [name, choice] : rows.front().setting) {
-    std::set<std::string> texts;
-    double number = 0;
-    const bool numbers = std::all_of(rows.begin(), rows.end(), [&](const Row& row) {
-      texts.insert(row.setting.at(name).text());
-      const bool is_number = parse(row.setting.at(name).text(), number);
-      return is_number;
-    });
-    if (!numbers || texts.size() < 2 || !across.empty()) continue;
-    across = name;
-    for (const auto& row : rows) logarithmic &= row.setting.at(name) > 0;
-  }
+  const std::string across = first_number(rows);
+  bool logarithmic = !across.empty();
+  for (const auto& row : rows) logarithmic = logarithmic && row.setting.at(across) > 0;
   std::map<std::string, summary::Series> lines;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Setting others = rows[i].setting;
@@ -137,9 +142,8 @@ std::string GridSearch::svg() const {
   }
   std::vector<summary::Series> series;
   for (auto& [name, line] : lines) series.push_back(std::move(line));
-  return summary::line_plot(series, {.title = score + " of the runs",
-                                     .x_label = across.empty() ? "run" : across,
-                                     .log_x = !across.empty() && logarithmic});
+  return summary::line_plot(
+      series, {.title = score + " of the runs", .x_label = across.empty() ? "run" : across, .log_x = logarithmic});
 }
 
 void GridSearch::write_svg(const std::string& path) const { write_picture(svg(), path); }
