@@ -19,12 +19,21 @@ if(THALWEG_ONEDNN)
 else()
   list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/backend/cpu/onednn/")
 endif()
+if(THALWEG_JIT AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/backend/cpu/no_jit/")
+  find_package(xbyak REQUIRED)
+else()
+  list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/backend/cpu/jit/")
+endif()
 
 # Compiled once; the shared library is for users, the static one lets tests and benchmarks reach the inside.
 add_library(thalweg_objects OBJECT ${THALWEG_SOURCES})
 target_include_directories(thalweg_objects PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(thalweg_objects PRIVATE thalweg_options nlohmann_json::nlohmann_json
                                       PUBLIC PkgConfig::HWY Threads::Threads ${CMAKE_DL_LIBS} ${file_libraries})
+if(TARGET xbyak::xbyak)
+  target_link_libraries(thalweg_objects PRIVATE xbyak::xbyak)
+endif()
 if(THALWEG_ONEDNN)
   target_compile_definitions(thalweg_objects PUBLIC THALWEG_ONEDNN=1)
   target_link_libraries(thalweg_objects PUBLIC DNNL::dnnl gomp)  # gomp: to hold oneDNN to one OpenMP thread

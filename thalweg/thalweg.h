@@ -16,6 +16,7 @@
 #include "thalweg/core/living.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/memory.h"
+#include "thalweg/core/precision.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/core/shape.h"
 #include "thalweg/core/tensor.h"
