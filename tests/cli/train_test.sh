@@ -72,6 +72,11 @@ step=$(cat stopped/checkpoints/latest)
 [ "step-$(grep -c '"grad_norm"' stopped/log.jsonl)" = "$step" ] || fault "Ctrl-C must save the last step"
 run 0 train "${small[@]}" --epochs 100000 --steps $((${step#step-} + 2)) --out stopped --resume
 
+# 16 bits, with a loss scale that checkpoints keep.
+run 0 train "${small[@]}" --steps 3 --precision f16 --out f16
+run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume
+[ -e f16/checkpoints/step-5/scale.safetensors ] || fault "the loss scale is not in the checkpoint"
+
 # Every model trains.
 run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt
 says "$out" '^sample:$'
@@ -111,8 +116,6 @@ says "$err" 'there is a run in whole already'
 run 1 train "${small[@]}" --steps 1 --out nowhere --resume
 run 1 train "${small[@]}" --steps 12 --seed 5 --memory-budget 4MiB --out whole --resume
 says "$err" 'has seed 0, got 5'
-run 1 train "${small[@]}" --precision bf16 --out bf16
-says "$err" 'this version trains in f32'
 run 1 train "${small[@]}" --device cuda:0 --out cuda
 says "$err" 'thalweg devices'
 run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
@@ -122,7 +125,7 @@ run 1 train "${small[@]}" --lr 1e30 --optimizer sgd --steps 20 --out wild
 says "$err" 'training stopped: the loss of step'
 for arguments in 'train' 'train nonsense' 'train cnn --epochs 0' 'train cnn --optimizer nonsense' 'train cnn --set nonsense=1' \
                  'train cnn --clip-norm 1 --clip-value 1' 'train cnn --resume' 'train gpt' 'train cnn --memory-budget 1GB' \
-                 'train mlp --data shapes' 'tune cnn --grid lr' 'train cnn --precision f8'; do
+                 'train mlp --data shapes' 'train cnn --eager --precision bf16' 'tune cnn --grid lr' 'train cnn --precision f8'; do
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '

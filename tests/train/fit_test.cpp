@@ -102,6 +102,24 @@ TEST(fit, stays_inside_the_budget) {
   EXPECT_LE(measured, planned);
 }
 
+TEST(fit, trains_in_16_bits) {
+  for (const auto precision : {Precision::bf16, Precision::f16}) {
+    random::set_seed(1);
+    nn::Sequential model({nn::dense(256, relu), nn::dense(256, relu), nn::dense(1)});
+    optim::Adam adam;
+    const History history =
+        fit(model, rows(1024).batch(256),
+            {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 6, .precision = precision});
+    EXPECT_LT(history.last("loss"), 0.3 * history["loss"][0]);
+  }
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  EXPECT_THROW(
+      fit(model, rows(8).batch(4),
+          {.optimizer = &sgd, .loss = losses::mean_squared_error, .precision = Precision::bf16, .eager = true}),
+      Error);
+}
+
 TEST(fit, metrics_and_validation_are_reported) {
   random::set_seed(3);
   const Tensor x = random::normal({256, 2}, {.seed = 1});

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "thalweg/thalweg.h"
+
 namespace thalweg::cli {
 
 // The arguments make no sense together: exit status 2.
@@ -68,6 +70,7 @@ int tune(const TuneOptions& options);  // good or interrupted
 std::int64_t parse_size(const std::string& text);
 // "key=value" entries; throws UsageError.
 std::map<std::string, std::string> parse_settings(const char* option, const std::vector<std::string>& list);
+Precision parse_precision(const std::string& name);
 // Sets an option of train by its name on the command line; throws UsageError.
 void set_option(TrainOptions& options, const std::string& name, const std::string& value);
 

@@ -28,6 +28,10 @@ std::map<std::string, std::string> parse_settings(const char* option, const std:
   return settings;
 }
 
+Precision parse_precision(const std::string& name) {
+  return name == "bf16" ? Precision::bf16 : name == "f16" ? Precision::f16 : Precision::f32;
+}
+
 void set_option(TrainOptions& options, const std::string& name, const std::string& value) {
   const std::map<std::string, std::string*> words = {
       {"optimizer", &options.optimizer}, {"schedule", &options.schedule},   {"loss", &options.loss},

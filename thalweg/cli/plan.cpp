@@ -16,10 +16,6 @@ models::TrainingStep make_step(const PlanOptions& options) {
   }
 }
 
-Precision parse_precision(const std::string& name) {
-  return name == "bf16" ? Precision::bf16 : name == "f16" ? Precision::f16 : Precision::f32;
-}
-
 void print_json(const models::TrainingStep& step, const std::string& answer) {
   nlohmann::ordered_json out{{"model", step.model}, {"batch", step.batch}};
   out.update(nlohmann::ordered_json::parse(answer));

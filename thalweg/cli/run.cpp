@@ -8,9 +8,8 @@ namespace thalweg::cli {
 namespace {
 
 void check(const TrainOptions& options) {
-  if (options.precision != "f32")
-    throw Error(ErrorCode::unimplemented, "train", "this version trains in f32, not in " + options.precision,
-                "leave --precision out");
+  if (options.eager && options.precision != "f32")
+    throw UsageError("expected --precision f32 with --eager: only compiled steps compute in 16 bits");
   if (options.device != "cpu" && options.device != "cpu:0")
     throw Error(ErrorCode::unavailable, "train", "there is no device \"" + options.device + "\"",
                 "thalweg devices lists those that are there, and says why others are not");
@@ -121,6 +120,7 @@ Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
                                .epochs = epochs_,
                                .validation = datasets_.test ? &*datasets_.test : nullptr,
                                .memory_budget = budget_,
+                               .precision = parse_precision(options_.precision),
                                .callbacks = callbacks,
                                .steps = steps_,
                                .eager = options_.eager});

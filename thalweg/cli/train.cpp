@@ -79,7 +79,8 @@ void check_resumed(const std::string& folder, const std::string& config) {
   if (!file.good())
     throw Error(ErrorCode::not_found, "train", "there is no run in " + folder, "leave --resume out to begin one");
   const auto before = ordered_json::parse(file, nullptr, false), now = ordered_json::parse(config);
-  for (const char* key : {"model", "settings", "data", "examples", "batch", "optimizer", "accumulate", "seed", "loss"})
+  for (const char* key :
+       {"model", "settings", "data", "examples", "batch", "optimizer", "accumulate", "seed", "loss", "precision"})
     if (!before.is_object() || !before.contains(key) || before[key] != now[key])
       throw Error(ErrorCode::invalid_argument, "train",
                   "the run in " + folder + " has " + key + " " +

@@ -81,6 +81,8 @@ class Loop {
               {.loss = options.loss,
                .class_weights = options.class_weights,
                .memory_budget = options.memory_budget,
+               .precision = options.precision,
+               .scale = options.precision == Precision::f16 ? &scale_ : nullptr,
                .predictions = !options.metrics.empty(),
                .norms = any_wants_norms(options.callbacks),
                .eager = options.eager},
@@ -88,6 +90,7 @@ class Loop {
         look_("validation", model,
               {.loss = options.loss,
                .memory_budget = options.memory_budget,
+               .precision = options.precision,
                .predictions = !options.metrics.empty(),
                .eager = options.eager},
               nullptr) {
@@ -115,6 +118,7 @@ class Loop {
                       {"optimizer", options_.optimizer},
                       {"data", &iterator_},
                       {"fit", place_item(session_, place_, options_.metrics)}};
+    if (options_.precision == Precision::f16) session_.items.push_back({"scale", &scale_});
     for (std::size_t i = 0; i < options_.callbacks.size(); ++i)
       if (auto state = options_.callbacks[i]->state())
         session_.items.push_back({"callback-" + std::to_string(i), std::move(*state)});
@@ -209,6 +213,7 @@ class Loop {
   Session session_;
   Place place_;
   data::Iterator iterator_;
+  LossScale scale_;  // in use where the precision is f16
   const BatchFunction step_, look_;
 };
 
@@ -234,6 +239,7 @@ Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptio
   const BatchFunction look("evaluate", model,
                            {.loss = options.loss,
                             .memory_budget = options.memory_budget,
+                            .precision = options.precision,
                             .predictions = !options.metrics.empty(),
                             .eager = options.eager},
                            nullptr);

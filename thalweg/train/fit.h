@@ -5,6 +5,7 @@
 //                                                           .epochs = 10, .callbacks = {tw::train::progress_bar()}});
 #include <map>
 
+#include "thalweg/core/precision.h"
 #include "thalweg/data/dataset.h"
 #include "thalweg/metrics/metric.h"
 #include "thalweg/train/callback.h"
@@ -19,6 +20,7 @@ struct FitOptions {
   std::int64_t epochs = 1;                     // in all, those of a run that is resumed too
   const data::Dataset* validation = nullptr;   // after every epoch
   std::int64_t memory_budget = 0;              // of a step, in bytes; 0: no limit
+  Precision precision = Precision::f32;        // of compiled steps; f16 comes with a loss scale of its own
   int accumulate_steps = 0;                    // batches that make one update; 0: as the optimizer was made
   std::vector<CallbackPointer> callbacks = {};
   std::int64_t steps_per_epoch = 0;                   // 0: all of the data; otherwise epochs go on where one stopped
@@ -37,6 +39,7 @@ struct EvaluateOptions {
   Loss loss = {};
   std::vector<metrics::Metric*> metrics = {};
   std::int64_t memory_budget = 0;
+  Precision precision = Precision::f32;
   bool eager = false;
 };
 // Loss and metrics over a data set, outside of training.

@@ -32,11 +32,12 @@ Tensor loss_of(const Model& model, const StepOptions& options, const Tensorlist&
   return loss + cast(model.module().regularization_loss(), loss.dtype());
 }
 
-Tensor norms_of(const std::vector<Gradient>& gradients) {
+Tensor norms_of(const std::vector<Gradient>& gradients, const LossScale* scale) {
   Tensorlist norms;
   for (const auto& gradient : gradients)
     norms.push_back(gradient.defined() ? cast(global_norm({gradient}), f32) : zeros({}));
-  return stack(norms, 0);
+  const Tensor all = stack(norms, 0);
+  return scale ? all / cast(scale->value(), f32) : all;
 }
 
 Tensorlist packed(const StepOptions& options, const Tensor& loss, const Tensor& predictions, const Tensor& norms) {
@@ -53,9 +54,9 @@ Tensorlist train_on(const Model& model, const StepOptions& options, optim::Optim
   Tensor predictions;
   const Tensor loss = loss_of(model, options, element, predictions);
   const auto variables = model.module().trainable_variables();
-  const auto gradients = tape.gradient(loss, variables);
-  const Tensor norms = options.norms ? norms_of(gradients) : Tensor();
-  optimizer.apply(gradients, variables, {.examples = element[0].shape()[0]});
+  const auto gradients = tape.gradient(options.scale ? options.scale->scale(loss) : loss, variables);
+  const Tensor norms = options.norms ? norms_of(gradients, options.scale) : Tensor();
+  optimizer.apply(gradients, variables, {.examples = element[0].shape()[0], .loss_scale = options.scale});
   return packed(options, loss, predictions, norms);
 }
 
@@ -95,7 +96,10 @@ BatchFunction::BatchFunction(std::string name, const Model& model, const StepOpt
     : model_(model),
       options_(options),
       body_(body_of(model, options, optimizer)),
-      compiled_(body_, {.name = std::move(name), .memory_budget = options.memory_budget}) {
+      compiled_(body_,
+                {.name = std::move(name), .memory_budget = options.memory_budget, .precision = options.precision}) {
+  TW_CHECK_USER(!options.eager || options.precision == Precision::f32, "fit", "leave .precision or .eager out",
+                "expected f32 where steps are not compiled, got {}", dtype_of(options.precision));
   TW_CHECK_USER(static_cast<bool>(options.loss), "fit", "give one: {.loss = tw::losses::mean_squared_error}",
                 "expected a loss, got none");
 }

@@ -3,7 +3,9 @@
 // The two functions that fit runs: a step of training, and a look at one batch without it.
 #include <map>
 
+#include "thalweg/core/precision.h"
 #include "thalweg/data/element.h"
+#include "thalweg/optim/loss_scale.h"
 #include "thalweg/plan/function.h"
 #include "thalweg/train/fit.h"
 
@@ -22,8 +24,10 @@ struct StepOptions {
   Loss loss;
   std::map<std::int64_t, double> class_weights = {};
   std::int64_t memory_budget = 0;
-  bool predictions = false;  // are returned, for metrics
-  bool norms = false;        // of the gradients are returned
+  Precision precision = Precision::f32;
+  LossScale* scale = nullptr;  // for gradients of f16
+  bool predictions = false;    // are returned, for metrics
+  bool norms = false;          // of the gradients are returned
   bool eager = false;
 };
 
