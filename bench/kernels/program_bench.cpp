@@ -91,14 +91,20 @@ void print(const char* name, std::int64_t rows, std::int64_t columns, double byt
               best[1] * 1e6, bytes / best[1] / 1e9, best[0] / best[1]);
 }
 
-void measure(const Case& c, std::int64_t columns, std::int64_t count) {
-  Bound bound(c, columns, count);
-  double best[2] = {1e9, 1e9};
+// The best time of each, in rounds by turns: a slow moment of the machine meets both.
+void take_turns(double* best, const std::function<void(jit::Mode)>& run) {
+  best[0] = best[1] = 1e9;
   for (int round = 0; round < 3; ++round)
     for (const auto mode : {jit::Mode::interpreted, jit::Mode::generated}) {
       double& least = best[mode == jit::Mode::generated];
-      least = std::min(least, bench::best_seconds([&] { run(mode, c, bound); }, 3));
+      least = std::min(least, bench::best_seconds([&] { run(mode); }, 3));
     }
+}
+
+void measure(const Case& c, std::int64_t columns, std::int64_t count) {
+  Bound bound(c, columns, count);
+  double best[2];
+  take_turns(best, [&](jit::Mode mode) { run(mode, c, bound); });
   print(c.name, count, columns, bound.bytes, best);
 }
 
@@ -109,19 +115,15 @@ void measure_sum_of_squares(std::int64_t size) {
   const Program& program = row_program(Row::square);
   const cpu::Reduction reduction{cpu::Combine::sum, false, {0}};
   std::vector<std::byte> scratch(static_cast<std::size_t>(cpu::reduce_workspace(reduction, x.spec())));
-  double best[2], sums[2];
-  for (const auto mode : {jit::Mode::interpreted, jit::Mode::generated}) {
-    const int which = mode == jit::Mode::generated;
+  const Spec scalar{f32, {}};
+  float sums[2];
+  double best[2];
+  take_turns(best, [&](jit::Mode mode) {
     jit::set_mode(mode);
-    float sum = 0;
-    const Spec scalar{f32, {}};
-    best[which] = bench::best_seconds([&] {
-      with_program(program, {&in, 1}, x.spec(), [&](ReadElements read) {
-        cpu::reduce(reduction, x.spec(), read, {&sum, &scalar}, scratch.data());
-      });
-    });
-    sums[which] = sum;
-  }
+    const Array sum{&sums[mode == jit::Mode::generated], &scalar};
+    with_program(program, {&in, 1}, x.spec(),
+                 [&](ReadElements read) { cpu::reduce(reduction, x.spec(), read, sum, scratch.data()); });
+  });
   if (sums[0] != sums[1]) {
     std::fprintf(stderr, "sum of squares: generated and interpreted results differ\n");
     std::exit(1);

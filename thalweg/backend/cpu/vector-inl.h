@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "thalweg/backend/cpu/math-inl.h"
-#include "thalweg/backend/cpu/narrow-inl.h"
+#include "thalweg/backend/cpu/rounding-inl.h"
 #include "thalweg/backend/cpu/special.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,7 @@
 #include "thalweg/data/text.h"
 
+#include <algorithm>
+
 #include "thalweg/core/check.h"
 #include "thalweg/data/sources/rows.h"
 #include "thalweg/data/sources/text_file.h"
@@ -26,19 +28,22 @@ class WindowRows final : public Rows {
     Element element;
     for (int part = 0; part <= options_.targets; ++part)
       element.push_back(allocate_tensor({options_.dtype, shape}, owner));
-    for (std::int64_t row = 0; row < count; ++row) {
-      if (options_.dtype == DType::i64)
-        fill<std::int64_t>(element, row, indices[static_cast<std::size_t>(row)]);
-      else
-        fill<std::int32_t>(element, row, indices[static_cast<std::size_t>(row)]);
-    }
+    if (options_.dtype == DType::i64)
+      fill<std::int64_t>(element, indices);
+    else
+      fill<std::int32_t>(element, indices);
     return element;
   }
   template <class T>
-  void fill(const Element& element, std::int64_t row, std::int64_t index) const {
-    for (std::size_t part = 0; part < element.size(); ++part)
-      file_->read(index * options_.stride + static_cast<std::int64_t>(part), options_.window,
-                  static_cast<T*>(mutable_data(element[part])) + row * options_.window);
+  void fill(const Element& element, std::span<const std::int64_t> indices) const {
+    std::vector<T> tokens(static_cast<std::size_t>(options_.window + options_.targets));
+    std::int64_t place = 0;
+    for (const auto index : indices) {
+      file_->read(index * options_.stride, static_cast<std::int64_t>(tokens.size()), tokens.data());
+      for (std::size_t part = 0; part < element.size(); ++part)
+        std::copy_n(tokens.data() + part, options_.window, static_cast<T*>(mutable_data(element[part])) + place);
+      place += options_.window;
+    }
   }
 
   std::shared_ptr<const TextFile::Impl> file_;

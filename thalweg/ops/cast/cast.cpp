@@ -22,13 +22,18 @@ template <class T>
 constexpr bool is_narrow = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 template <class From, class To>
-void convert_all(const From* x, std::int64_t count, To* y) {
-  if constexpr (is_narrow<From> && std::is_same_v<To, float>)
+void convert_all(const From* __restrict x, std::int64_t count, To* __restrict y) {
+  if constexpr (is_narrow<From> && std::is_same_v<To, float>) {
     cpu::widen(x, count, y);
-  else if constexpr (std::is_same_v<From, float> && is_narrow<To>)
+  } else if constexpr (std::is_same_v<From, float> && is_narrow<To>) {
     cpu::narrow(x, count, y);
-  else
-    for (std::int64_t i = 0; i < count; ++i) y[i] = convert<To>(x[i]);
+  } else {  // in blocks of a fixed length, which the compiler turns into vectors
+    constexpr std::int64_t block = 16;
+    std::int64_t i = 0;
+    for (; i + block <= count; i += block)
+      for (std::int64_t j = 0; j < block; ++j) y[i + j] = convert<To>(x[i + j]);
+    for (; i < count; ++i) y[i] = convert<To>(x[i]);
+  }
 }
 
 void run(const Cast&, Arrays in, Arrays out) {

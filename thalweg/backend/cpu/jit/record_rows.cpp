@@ -13,6 +13,7 @@
 #define HWY_TARGET HWY_AVX2
 #undef HWY_NATIVE_FMA
 #define HWY_NATIVE_FMA 1
+#define THALWEG_RECORDING
 #include "thalweg/backend/cpu/rows-inl.h"
 
 namespace thalweg::N_RECORDING {
