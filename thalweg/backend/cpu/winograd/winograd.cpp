@@ -1,0 +1,204 @@
+#include "thalweg/backend/cpu/winograd/winograd.h"
+
+#include "thalweg/backend/cpu/winograd/plan.h"
+
+namespace thalweg::cpu::winograd {
+namespace {
+
+Problem problem_of(Direction direction, const Convolution& c) {
+  const Problem forward{c.batch,     c.input[0],     c.input[1],      c.in_channels,   c.output[0],
+                        c.output[1], c.out_channels, c.pad_before[0], c.pad_before[1], false};
+  if (direction != Direction::backward_data) return forward;
+  return {c.batch,    c.output[0],   c.output[1],         c.out_channels,      c.input[0],
+          c.input[1], c.in_channels, 2 - c.pad_before[0], 2 - c.pad_before[1], true};
+}
+
+float* floats(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
+const float* floats(const std::byte* bytes) { return reinterpret_cast<const float*>(bytes); }
+
+constexpr double kFewestFlops = 4e6;  // smaller convolutions stay direct
+constexpr double kLeastGain = 1.1;
+constexpr std::int64_t kTaskTiles = 14;      // of transforms that are tasks of their own
+constexpr std::int64_t kTaskChannels = 128;  // of weights
+
+class OutputRun {
+ public:
+  OutputRun(const Problem& problem, int tile, const ConvolutionOperands& operands, std::span<std::byte> workspace)
+      : problem_(problem),
+        plan_(problem, tile),
+        kernels_(kernels(tile)),
+        x_(floats(operands.a)),
+        w_(floats(operands.b)),
+        y_(floats(operands.out)),
+        workspace_(workspace) {}
+
+  void run() const {
+    if (plan_.by_panels) return run_panels();
+    for (std::int64_t first = 0; first < plan_.panels; first += plan_.pass)
+      run_tiles(first, std::min(plan_.panels, first + plan_.pass));
+  }
+
+ private:
+  void run_panels() const {
+    float* v = floats(workspace_.data());
+    const TileBlock all{0, plan_.tiles};
+    parallel_ranges(plan_.tiles, kTaskTiles, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.input(problem_, x_, all, false, begin, end, v);
+    });
+    run_in_slots(plan_.layout, workspace_, [&](std::int64_t panel, std::byte* scratch) {
+      float *u = floats(scratch), *products = u + plan_.u_floats;
+      kernels_.weights(problem_, w_, panel, 0, padded(problem_.channels), u);
+      kernels_.output(problem_, all, panel, panel + 1, v, u, products, y_);
+    });
+  }
+
+  void run_tiles(std::int64_t first, std::int64_t last) const {
+    float* u = floats(workspace_.data());
+    const std::int64_t channels = padded(problem_.channels), parts = ceil_div(channels, kTaskChannels);
+    parallel_for((last - first) * parts, [&](std::int64_t task) {
+      const std::int64_t panel = task / parts, begin = task % parts * kTaskChannels;
+      kernels_.weights(problem_, w_, first + panel, begin, std::min(channels, begin + kTaskChannels),
+                       u + panel * plan_.u_floats);
+    });
+    run_in_slots(plan_.layout, workspace_, [&](std::int64_t task, std::byte* scratch) {
+      float *v = floats(scratch), *products = v + plan_.v_floats;
+      const std::int64_t begin = task * plan_.block;
+      const TileBlock block{begin, std::min(plan_.block, plan_.tiles - begin)};
+      kernels_.input(problem_, x_, block, false, 0, block.count, v);
+      for (std::int64_t panel = first; panel < last; panel += plan_.slice)
+        kernels_.output(problem_, block, panel, std::min(last, panel + plan_.slice), v,
+                        u + (panel - first) * plan_.u_floats, products, y_);
+    });
+  }
+
+  const Problem problem_;
+  const OutputPlan plan_;
+  const Kernels& kernels_;
+  const float *x_, *w_;
+  float* y_;
+  std::span<std::byte> workspace_;
+};
+
+class WeightsRun {
+ public:
+  WeightsRun(const Problem& problem, int tile, const ConvolutionOperands& operands, std::span<std::byte> workspace)
+      : problem_(problem),
+        plan_(problem, tile),
+        kernels_(kernels(tile)),
+        x_(floats(operands.a)),
+        dy_(floats(operands.b)),
+        dw_(floats(operands.out)),
+        workspace_(workspace) {}
+
+  void run() const {
+    if (!plan_.by_pieces) return run_parts();
+    for (std::int64_t first = 0; first < plan_.tiles; first += plan_.block)
+      run_pieces({first, std::min(plan_.block, plan_.tiles - first)});
+  }
+
+ private:
+  void transform(TileBlock block, std::int64_t begin, std::int64_t end, float* v, float* d) const {
+    kernels_.input(problem_, x_, block, true, begin, end, v);
+    kernels_.gradient(problem_, dy_, block, begin, end, d);
+  }
+
+  void finish(std::int64_t panel, std::int64_t channel, const float* piece) const {
+    kernels_.finish(problem_, panel, channel, piece, plan_.parts, plan_.sum_floats, dw_);
+  }
+
+  void run_pieces(TileBlock block) const {
+    float *v = floats(workspace_.data()), *d = v + plan_.v_floats, *sums = d + plan_.d_floats;
+    parallel_ranges(block.count, kTaskTiles,
+                    [&](std::int64_t begin, std::int64_t end) { transform(block, begin, end, v, d); });
+    run_in_slots(plan_.layout, workspace_, [&](std::int64_t task, std::byte* scratch) {
+      const std::int64_t panel = task / plan_.channel_blocks, channel = task % plan_.channel_blocks;
+      float* piece = scratch != nullptr ? floats(scratch) : sums + plan_.piece(panel, channel);
+      kernels_.sum(problem_, block, panel, channel, v, d, block.first > 0, piece);
+      if (block.first + block.count == plan_.tiles) finish(panel, channel, piece);
+    });
+  }
+
+  void run_parts() const {
+    float* all_sums = floats(workspace_.data());
+    run_in_slots(plan_.layout, workspace_, [&](std::int64_t task, std::byte* scratch) {
+      float *v = floats(scratch), *d = v + plan_.v_floats, *sums = all_sums + task * plan_.sum_floats;
+      const std::int64_t begin = task * plan_.task_tiles, end = std::min(plan_.tiles, begin + plan_.task_tiles);
+      for (std::int64_t first = begin; first < end; first += plan_.block) {
+        const TileBlock block{first, std::min(plan_.block, end - first)};
+        transform(block, 0, block.count, v, d);
+        for (std::int64_t panel = 0; panel < plan_.panels; ++panel)
+          for (std::int64_t channel = 0; channel < plan_.channel_blocks; ++channel)
+            kernels_.sum(problem_, block, panel, channel, v, d, first > begin, sums + plan_.piece(panel, channel));
+      }
+    });
+    parallel_for(plan_.pieces(), [&](std::int64_t piece) {
+      const std::int64_t panel = piece / plan_.channel_blocks, channel = piece % plan_.channel_blocks;
+      finish(panel, channel, all_sums + plan_.piece(panel, channel));
+    });
+  }
+
+  const Problem problem_;
+  const WeightsPlan plan_;
+  const Kernels& kernels_;
+  const float *x_, *dy_;
+  float* dw_;
+  std::span<std::byte> workspace_;
+};
+
+bool possible(const Convolution& c) {
+  const auto all_are = [](const std::array<std::int64_t, 3>& axes, std::int64_t value) {
+    return axes[0] == value && axes[1] == value;
+  };
+  return c.dtype == DType::f32 && c.spatial == 2 && c.groups == 1 && all_are(c.kernel, 3) && all_are(c.stride, 1) &&
+         all_are(c.dilation, 1);
+}
+
+WorkspaceLayout layout_of(int tile, Direction direction, const Problem& problem) {
+  return direction == Direction::backward_weights ? WeightsPlan(problem, tile).layout
+                                                  : OutputPlan(problem, tile).layout;
+}
+
+// Time in multiply-adds of one lane, from measurements on Zen 4: transforms of a tile per channel, of weights per pair.
+struct Cost {
+  int tile;
+  double input, output, weights;
+};
+constexpr Cost kCosts[] = {{4, 300, 250, 150}, {2, 100, 80, 60}};
+
+double cost_of(const Cost& cost, const Problem& p) {
+  const auto tiles = static_cast<double>(Tiles(p, cost.tile).total);
+  const auto in = static_cast<double>(padded(p.channels)), out = static_cast<double>(padded(p.out_channels));
+  return tiles * (static_cast<double>(points(cost.tile)) * in * out + cost.input * in + cost.output * out) +
+         cost.weights * in * out;
+}
+
+}  // namespace
+
+int tile_size(Direction direction, const Convolution& c) {
+  if (c.strict || !possible(c) || flops_of(c) < kFewestFlops) return 0;
+  const Problem problem = problem_of(direction, c);
+  double least = flops_of(c) / 2 / kLeastGain;
+  int tile = 0;
+  for (const Cost& cost : kCosts)
+    if (const double time = cost_of(cost, problem); time < least) least = time, tile = cost.tile;
+  return tile;
+}
+
+std::size_t convolution_workspace(int tile, Direction direction, const Convolution& c) {
+  return layout_of(tile, direction, problem_of(direction, c)).bytes();
+}
+
+void convolution(int tile, Direction direction, const Convolution& c, const ConvolutionOperands& operands,
+                 std::span<std::byte> workspace) {
+  const Problem problem = problem_of(direction, c);
+  const auto needed = layout_of(tile, direction, problem);
+  TW_CHECK_INTERNAL(workspace.size() >= needed.shared_bytes + needed.slot_bytes, "convolution",
+                    "workspace of {} bytes, needs {}", workspace.size(), needed.shared_bytes + needed.slot_bytes);
+  if (direction == Direction::backward_weights) {
+    WeightsRun(problem, tile, operands, workspace).run();
+  } else {
+    OutputRun(problem, tile, operands, workspace).run();
+  }
+}
+
+}  // namespace thalweg::cpu::winograd
