@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -42,24 +43,18 @@ Convolution describe(const Case& test) {
   return c;
 }
 
-std::vector<float> random_values(std::int64_t count, std::uint32_t state) {
+std::vector<float> normal_values(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
   std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    float sum = 0;  // of four: close to normal
-    for (int i = 0; i < 4; ++i) {
-      state = state * 1664525u + 1013904223u;
-      sum += static_cast<float>(state >> 8) * 0x1p-24f - 0.5f;
-    }
-    value = sum;
-  }
+  for (float& value : values) value = normal(random);
   return values;
 }
 
 class Workspace {
  public:
   explicit Workspace(std::size_t bytes)
-      : bytes_(bytes),
-        data_(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)), &std::free) {}
+      : bytes_(bytes), data_(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)), &std::free) {}
   std::span<std::byte> span() const { return {data_.get(), bytes_}; }
 
  private:
@@ -75,8 +70,8 @@ class Bench {
   Bench(Direction direction, const Convolution& c)
       : direction_(direction),
         c_(c),
-        a_(random_values(direction == Direction::backward_data ? elements_of_y(c) : elements_of_x(c), 1)),
-        b_(random_values(direction == Direction::backward_weights ? elements_of_y(c) : elements_of_w(c), 2)),
+        a_(normal_values(direction == Direction::backward_data ? elements_of_y(c) : elements_of_x(c), 1)),
+        b_(normal_values(direction == Direction::backward_weights ? elements_of_y(c) : elements_of_w(c), 2)),
         out_(static_cast<std::size_t>(direction == Direction::forward         ? elements_of_y(c)
                                       : direction == Direction::backward_data ? elements_of_x(c)
                                                                               : elements_of_w(c))) {

@@ -16,10 +16,10 @@ struct OutputPlan {
   OutputPlan(const Problem& problem, int tile);
 
   std::int64_t tiles = 0, panels = 0;
-  bool by_panels = false;            // few tiles
-  std::int64_t block = 0;            // tiles
-  std::int64_t pass = 0;             // panels whose weights are held at once
-  std::int64_t slice = 0;            // panels multiplied before their output is taken
+  bool by_panels = false;                                       // few tiles
+  std::int64_t block = 0;                                       // tiles
+  std::int64_t pass = 0;                                        // panels whose weights are held at once
+  std::int64_t slice = 0;                                       // panels multiplied before their output is taken
   std::int64_t v_floats = 0, u_floats = 0, product_floats = 0;  // of a block, a panel, and a slice
   WorkspaceLayout layout;
 };

@@ -83,8 +83,7 @@ struct InputRows {
       constexpr float point = static_cast<float>(P::kPoint[kGroup - 1]);
       constexpr float other = static_cast<float>(P::other_square(kGroup - 1));
       Vector even = v(2), odd = v(1);
-      if constexpr (m == 4)
-        even = hn::NegMulAdd(all(other), even, v(4)), odd = hn::NegMulAdd(all(other), odd, v(3));
+      if constexpr (m == 4) even = hn::NegMulAdd(all(other), even, v(4)), odd = hn::NegMulAdd(all(other), odd, v(3));
       if constexpr (point != 1) odd = hn::Mul(all(point), odd);
       return {hn::Add(even, odd), hn::Sub(even, odd)};
     }
@@ -149,8 +148,8 @@ HWY_INLINE void interpolate(const Vector* v, Vector* y) {
     const Vector sum_b = hn::Add(v[3], v[4]), difference_b = hn::Sub(v[3], v[4]);
     y[0] = hn::Add(v[0], hn::Add(sum, sum_b));
     y[1] = hn::MulAdd(all(a), difference, hn::Mul(all(b), difference_b));
-    y[2] = hn::MulAdd(all(a * a), sum,
-                      kResults == 3 ? hn::MulAdd(all(b * b), sum_b, v[5]) : hn::Mul(all(b * b), sum_b));
+    y[2] =
+        hn::MulAdd(all(a * a), sum, kResults == 3 ? hn::MulAdd(all(b * b), sum_b, v[5]) : hn::Mul(all(b * b), sum_b));
     if constexpr (kResults > 3)
       y[3] = hn::MulAdd(all(a * a * a), difference, hn::MulAdd(all(b * b * b), difference_b, v[5]));
   }
@@ -170,7 +169,8 @@ HWY_INLINE void transform_back(Read read, Write write) {
   unroll<kResults>([&](auto j) THALWEG_INLINE_LAMBDA {
     Vector results[kResults];
     interpolate<m, kResults>(half[j], results);
-    unroll<kResults>([&](auto i) THALWEG_INLINE_LAMBDA { write(static_cast<int>(i), static_cast<int>(j), results[i]); });
+    unroll<kResults>([&](auto i)
+                         THALWEG_INLINE_LAMBDA { write(static_cast<int>(i), static_cast<int>(j), results[i]); });
   });
 }
 

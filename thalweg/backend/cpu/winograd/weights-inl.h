@@ -96,8 +96,8 @@ void transform_weights(const Problem& p, const float* w, std::int64_t panel, std
     for (std::int64_t k = 0; k < width; k += kLanes) {
       const Taps taps(p, w, c, panel * kPanel + k);
       for (int i = 0; i < kBlock; ++i)
-        transform<m, TapRows<m, 3>>(
-            taps.read(i), WriteScaledPlanes{u + (c + i) * width + k, step, Points<m>::kScales.data()});
+        transform<m, TapRows<m, 3>>(taps.read(i),
+                                    WriteScaledPlanes{u + (c + i) * width + k, step, Points<m>::kScales.data()});
     }
 }
 
