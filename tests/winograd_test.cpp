@@ -277,11 +277,12 @@ TEST(Winograd, chosen_where_it_pays) {
   EXPECT_EQ(chosen(convolution_of(8, 128, 128, 16, 16)), four);
   EXPECT_EQ(chosen(convolution_of(128, 26, 26, 32, 64, 0, 0)), four);
   EXPECT_EQ(chosen(convolution_of(8, 7, 7, 512, 512)), four);
-  EXPECT_EQ(chosen(convolution_of(64, 2, 2, 64, 64)), two);
-  EXPECT_EQ(chosen(convolution_of(128, 28, 28, 1, 32)), direct);
-  EXPECT_EQ(chosen(convolution_of(8, 128, 128, 3, 64)), direct);
+  EXPECT_EQ(chosen(convolution_of(1, 7, 7, 512, 512)), two);  // weights cost less
+  EXPECT_EQ(chosen(convolution_of(64, 6, 6, 64, 64)), two);   // no outputs to spare
+  EXPECT_EQ(chosen(convolution_of(64, 5, 5, 64, 64)), direct);
   EXPECT_EQ(chosen(convolution_of(2, 4, 4, 16, 16)), direct);
-  EXPECT_EQ(chosen(convolution_of(1, 7, 7, 512, 512)), direct);
+  EXPECT_EQ(chosen(convolution_of(32, 32, 32, 8, 16)), (std::vector<int>{0, 4, 0}));  // dx has 8 channels
+  EXPECT_EQ(chosen(convolution_of(8, 128, 128, 3, 64)), (std::vector<int>{0, 4, 0}));
   Convolution c = convolution_of(8, 32, 32, 64, 64);
   c.strict = true;
   EXPECT_EQ(chosen(c), direct);

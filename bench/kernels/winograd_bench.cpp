@@ -1,7 +1,7 @@
 // 3 x 3 convolutions of training steps: tiles of 4 and of 2 against direct convolution (oneDNN's where it is built in),
 // forward and both gradients. Rates count the operations of direct convolution. Errors are against f64, of some
 // elements, over the root mean square of the result. The methods take turns, and the best of all rounds counts.
-//   winograd_bench [threads] [rounds] [name of a model]
+//   winograd_bench [threads] [rounds] [name of a model, or shapes as batch,size,in,out,padding…]
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,18 @@ constexpr Case kCases[] = {
     {"cnn-dense", 64, 16, 64, 128}, {"cnn-dense", 64, 8, 128, 256}, {"resnet50", 8, 56, 64, 64},
     {"resnet50", 8, 28, 128, 128},  {"resnet50", 8, 14, 256, 256},  {"resnet50", 8, 7, 512, 512},
 };
+
+std::vector<Case> chosen_cases(std::span<char*> names) {
+  std::vector<Case> cases;
+  for (const Case& test : kCases)
+    if (names.empty() || names[0] == std::string(test.model)) cases.push_back(test);
+  for (const char* name : names) {
+    long batch = 0, size = 0, in = 0, out = 0, padding = 0;
+    if (std::sscanf(name, "%ld,%ld,%ld,%ld,%ld", &batch, &size, &in, &out, &padding) == 5)
+      cases.push_back({"", batch, size, in, out, padding});
+  }
+  return cases;
+}
 
 Convolution describe(const Case& test) {
   Convolution c;
@@ -151,15 +164,15 @@ class Bench {
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2, rounds = argc > 2 ? std::atoi(argv[2]) : 5;
-  const std::string only = argc > 3 ? argv[3] : "";
+  const std::vector<Case> cases =
+      chosen_cases(std::span(argv, static_cast<std::size_t>(argc)).subspan(std::min(argc, 3)));
   thalweg::config::set_threads(threads);
   constexpr const char* kNames[] = {"y", "dx", "dw"};
   bool ok = true;
   std::printf("%d threads\n%-10s %-22s %-3s | GF/s: %6s %6s %6s | ratio: %5s %5s %6s | error: %8s %8s %8s | MiB: %s\n",
               threads, "model", "batch,size,in,out", "", "4", "2", "direct", "4", "2", "chosen", "4", "2", "direct",
               "4 2 direct");
-  for (const Case& test : kCases) {
-    if (!only.empty() && only != test.model) continue;
+  for (const Case& test : cases) {
     std::array<double, 3> totals{};
     for (const Direction direction : {Direction::forward, Direction::backward_data, Direction::backward_weights}) {
       Convolution c = describe(test);

@@ -6,6 +6,8 @@
 #define THALWEG_CPU_WINOGRAD_WEIGHTS_INL_H
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "thalweg/backend/cpu/winograd/grids-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,6 +41,7 @@ class Taps {
  public:
   Taps(const Problem& p, const float* w, std::int64_t c, std::int64_t k) : p_(p), w_(w), c_(c), k_(k) {
     whole_ = c + kBlock <= p.channels && k + kLanes <= p.out_channels;
+    if (whole_ && !p.turned && c + 2 * kBlock <= p.channels) fetch_next();
     if (p.turned || !whole_) copy();
   }
 
@@ -51,6 +54,13 @@ class Taps {
 
  private:
   static constexpr std::int64_t kTap = kBlock * kLanes;
+
+  // The rows of the next block, which lie too far apart for the processor to guess.
+  HWY_INLINE void fetch_next() const {
+    for (std::int64_t tap = 0; tap < 9; ++tap)
+      for (std::int64_t c = c_ + kBlock; c < c_ + 2 * kBlock; ++c)
+        hwy::Prefetch(w_ + (tap * p_.channels + c) * p_.out_channels + k_);
+  }
 
   void copy() {
     for (int tap = 0; tap < 9; ++tap) {

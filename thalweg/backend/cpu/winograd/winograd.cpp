@@ -1,5 +1,7 @@
 #include "thalweg/backend/cpu/winograd/winograd.h"
 
+#include <algorithm>
+
 #include "thalweg/backend/cpu/winograd/plan.h"
 
 namespace thalweg::cpu::winograd {
@@ -16,8 +18,6 @@ Problem problem_of(Direction direction, const Convolution& c) {
 float* floats(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
 const float* floats(const std::byte* bytes) { return reinterpret_cast<const float*>(bytes); }
 
-constexpr double kFewestFlops = 4e6;  // smaller convolutions stay direct
-constexpr double kLeastGain = 1.1;
 constexpr std::int64_t kTaskTiles = 14;      // of transforms that are tasks of their own
 constexpr std::int64_t kTaskChannels = 128;  // of weights
 
@@ -158,12 +158,16 @@ WorkspaceLayout layout_of(int tile, Direction direction, const Problem& problem)
                                                   : OutputPlan(problem, tile).layout;
 }
 
-// Time in multiply-adds of one lane, from measurements on Zen 4: transforms of a tile per channel, of weights per pair.
+// Time in multiply-adds of one lane, fitted to bench/kernels/winograd_bench on Zen 4: the transforms of a tile for each
+// channel, those of the weights (or their packing) for each pair of channels.
 struct Cost {
   int tile;
   double input, output, weights;
 };
-constexpr Cost kCosts[] = {{4, 300, 250, 150}, {2, 100, 80, 60}};
+constexpr Cost kCosts[] = {{4, 400, 350, 500}, {2, 130, 100, 250}};
+constexpr double kDirectWeights = 400;
+constexpr double kLeastGain = 1.1;
+constexpr double kFewestFlops = 4e6;  // smaller convolutions stay direct
 
 double cost_of(const Cost& cost, const Problem& p) {
   const auto tiles = static_cast<double>(Tiles(p, cost.tile).total);
@@ -172,12 +176,27 @@ double cost_of(const Cost& cost, const Problem& p) {
          cost.weights * in * out;
 }
 
+// Outputs and taps along one axis that meet a pixel: direct convolutions leave out the others.
+double pairs(std::int64_t in, std::int64_t out, std::int64_t pad) {
+  std::int64_t count = 0;
+  for (std::int64_t tap = 0; tap < 3; ++tap)
+    count += std::max<std::int64_t>(0, std::min(out, in + pad - tap) - std::max<std::int64_t>(0, pad - tap));
+  return static_cast<double>(count);
+}
+
+// Vectors lie along the output channels.
+double direct_cost(const Problem& p) {
+  const double products =
+      static_cast<double>(p.batch) * pairs(p.height, p.out_height, p.pad_top) * pairs(p.width, p.out_width, p.pad_left);
+  return (products + kDirectWeights) * static_cast<double>(p.channels * padded(p.out_channels));
+}
+
 }  // namespace
 
 int tile_size(Direction direction, const Convolution& c) {
   if (c.strict || !possible(c) || flops_of(c) < kFewestFlops) return 0;
   const Problem problem = problem_of(direction, c);
-  double least = flops_of(c) / 2 / kLeastGain;
+  double least = direct_cost(problem) / kLeastGain;
   int tile = 0;
   for (const Cost& cost : kCosts)
     if (const double time = cost_of(cost, problem); time < least) least = time, tile = cost.tile;
