@@ -114,7 +114,7 @@ TEST(metrics, r2_is_given_for_each_output_or_averaged) {
 }
 
 TEST(metrics, confusion_has_both_top_k_and_class) {
-  Precision precision({.top_k = 2, .class_id = 0});
+  metrics::Precision precision({.top_k = 2, .class_id = 0});
   precision.update(tensor({{1.f, 0.f, 0.f}, {0.f, 1.f, 0.f}, {1.f, 0.f, 0.f}}),
                    tensor({{0.5f, 0.3f, 0.2f}, {0.4f, 0.5f, 0.1f}, {0.1f, 0.3f, 0.6f}}));
   EXPECT_EQ(result(precision), 0.5);

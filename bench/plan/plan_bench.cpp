@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/support/batches.h"
 #include "bench/support/resident_memory.h"
 #include "bench/support/timing.h"
 #include "models/steps.h"
@@ -25,14 +26,6 @@ void require(bool good, const std::string& what) {
 }
 
 double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576; }
-
-std::vector<Tensor> make_batch(const std::vector<Spec>& specs) {
-  std::vector<Tensor> batch;
-  for (const auto& spec : specs)
-    batch.push_back(is_float(spec.dtype) ? random::normal(spec.shape, {.dtype = spec.dtype})
-                                         : random::uniform(spec.shape, {.low = 0, .high = 2, .dtype = spec.dtype}));
-  return batch;
-}
 
 std::int64_t trainable_bytes(const Plan& plan) {
   std::int64_t bytes = 0;
@@ -73,7 +66,7 @@ void one_model(const std::string& name, const models::StepOptions& options) {
   config::trim();
   const std::int64_t empty = config::memory_info().in_use;
   const models::TrainingStep model = models::make_step(name, options);
-  const auto batch = make_batch(model.arguments);
+  const auto batch = bench::make_batch(model.arguments);
   std::int64_t batch_bytes = 0;
   for (const auto& tensor : batch) batch_bytes += memory::rounded(tensor.bytes());
   const std::int64_t before = empty + batch_bytes, resident_before = bench::resident_bytes();

@@ -77,6 +77,7 @@ plan_json cnn --memory-budget 1048576 -- \
 plan_json separable-cnn --memory-budget 16MiB -- 'not found["feasible"] and 0 < found["largest_batch"] < 64'
 plan_json gpt --set layers=2 --set width=64 --set heads=2 --batch 2 -- 'found["model"] == "gpt" and found["batch"] == 2'
 plan_json resnet50 --set width=8 --set size=64 -- '"mixes examples" in found["split_obstacle"]'
+plan_json mlp --precision f16 -- 'found["precision"] == "f16"'
 plan_json unet --set size=32 -- 'found["feasible"]'
 plan_json lstm --set units=16 -- 'found["feasible"]'
 plan_json recsys --set rows=100 -- 'found["feasible"]'
@@ -89,7 +90,8 @@ says "$err" '^error: .*/nowhere/plan.svg'
 
 # Wrong usage is 2 with a message on standard error alone; plain text there when it is no terminal.
 for arguments in '' 'nonsense' 'devices --nonsense' 'devices extra' 'plan' 'plan nonsense' 'plan mlp --set hidden' \
-                 'plan mlp --set nonsense=1' 'plan mlp --memory-budget 1.5GB' 'plan mlp --memory-budget -1' 'plan mlp --batch 0'; do
+                 'plan mlp --set nonsense=1' 'plan mlp --memory-budget 1.5GB' 'plan mlp --memory-budget -1' 'plan mlp --batch 0' \
+                 'plan mlp --precision f8'; do
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '

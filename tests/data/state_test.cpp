@@ -138,6 +138,22 @@ TEST(data_state, states_chain) {
   EXPECT_EQ(got, expected);
 }
 
+TEST(data_state, states_chain_through_a_long_buffered_shuffle) {
+  const auto make = [] { return range(3000).map(plus_noise).filter(no_multiple_of_three).shuffle(20, {.seed = 1}); };
+  const Numbers expected = all_of(make());
+  Numbers got;
+  State state = make().iterator().save_state();
+  for (;;) {
+    auto it = make().iterator();
+    it.restore(state);
+    const Numbers some = rest_of(it, 90);
+    if (some.empty()) break;
+    got.insert(got.end(), some.begin(), some.end());
+    state = it.save_state();
+  }
+  EXPECT_EQ(got, expected);
+}
+
 TEST(data_state, a_state_of_another_pipeline_is_refused) {
   const State saved = range(10).batch(2).iterator().save_state();
   auto it = range(10).batch(3).iterator();

@@ -143,15 +143,15 @@ TEST(Passes, fold_transposes_makes_them_flags_of_products) {
   expect_pass(fold_transposes, graph, R"(
 function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
 %2 f32 [3, 2] = transpose %1 {perm = [1, 0]}
-%3 f32 [2, 2] = matmul %0 %2 {transpose_a = 0, transpose_b = 0}
+%3 f32 [2, 2] = matmul %0 %2 {transpose_a = 0, transpose_b = 0, wide_result = 0}
 %4 f32 [3, 2] = transpose %0 {perm = [1, 0]}
-%5 f32 [3, 3] = matmul %4 %1 {transpose_a = 0, transpose_b = 0}
+%5 f32 [3, 3] = matmul %4 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
 return %3, %5
 )",
               R"(
 function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
-%3 f32 [2, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 1}
-%5 f32 [3, 3] = matmul %0 %1 {transpose_a = 1, transpose_b = 0}
+%3 f32 [2, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 1, wide_result = 0}
+%5 f32 [3, 3] = matmul %0 %1 {transpose_a = 1, transpose_b = 0, wide_result = 0}
 return %3, %5
 )");
 }
@@ -169,13 +169,13 @@ constant %6 [] f32 1
 %3 f32 [2, 3] = relu %2
 %5 f32 [2, 3] = multiply %3 %4
 %7 f32 [2, 3] = subtract %5 %6
-%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0}
+%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0, wide_result = 0}
 return %7, %8
 )",
               R"(
 function "f" (%0 f32 [2, 3], %1 f32 [3])
 %3 f32 [2, 3], %7 f32 [2, 3] = fused %0 %1 {inputs = 2, constants = [1, 2], rows = "add relu multiply subtract", operands = [0, 1, -1, 4, -1, -1, 5, 3, -1, 6, 2, -1], outputs = [5, 7], dtypes = [0, 0]}
-%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0}
+%8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0, wide_result = 0}
 return %7, %8
 )");
 }
@@ -188,14 +188,14 @@ TEST(Passes, fuse_leaves_cycles_apart) {
   expect_pass(fuse, graph, R"(
 function "f" (%0 f32 [4])
 %1 f32 [4] = exp %0
-%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0}
+%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0, wide_result = 0}
 %3 f32 [4] = multiply %1 %2
 return %3
 )",
               R"(
 function "f" (%0 f32 [4])
 %1 f32 [4] = fused %0 {inputs = 1, constants = [], rows = "exp", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
-%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0}
+%2 f32 [] = reduce_sum %1 {axes = 1, keepdims = 0, wide_result = 0}
 %3 f32 [4] = fused %1 %2 {inputs = 2, constants = [], rows = "multiply", operands = [0, 1, -1], outputs = [2], dtypes = [0]}
 return %3
 )");
@@ -210,15 +210,15 @@ TEST(Passes, fuse_reductions_keeps_what_is_only_reduced_out_of_memory) {
 function "f" (%0 f32 [2, 3])
 %1 f32 [2, 3] = fused %0 {inputs = 1, constants = [], rows = "exp", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
 %2 f32 [2, 3] = fused %0 {inputs = 1, constants = [], rows = "square", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
-%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0}
-%4 f32 [3] = reduce_mean %1 {axes = 0, axes = [0], keepdims = 0}
+%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0, wide_result = 0}
+%4 f32 [3] = reduce_mean %1 {axes = 0, axes = [0], keepdims = 0, wide_result = 0}
 return %3, %4, %1
 )",
               R"(
 function "f" (%0 f32 [2, 3])
 %1 f32 [2, 3] = fused %0 {inputs = 1, constants = [], rows = "exp", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
-%3 f32 [] = fused_reduce %0 {inputs = 1, constants = [], rows = "square", operands = [0, -1, -1], outputs = [1], reduction = "reduce_sum", axes = 1, keepdims = 0}
-%4 f32 [3] = reduce_mean %1 {axes = 0, axes = [0], keepdims = 0}
+%3 f32 [] = fused_reduce %0 {inputs = 1, constants = [], rows = "square", operands = [0, -1, -1], outputs = [1], reduction = "reduce_sum", axes = 1, keepdims = 0, wide_result = 0}
+%4 f32 [3] = reduce_mean %1 {axes = 0, axes = [0], keepdims = 0, wide_result = 0}
 return %3, %4, %1
 )");
 }
@@ -249,6 +249,92 @@ variable b %5 f32 [2000] -> %6
 %2 f32 [2000] = cos %0
 %6 f32 [2000] = subtract %5 %2
 return 
+)");
+}
+
+TEST(Passes, precision_keeps_what_lies_between_products_in_16_bits) {
+  const Variable v(ones({128, 128}), {.name = "v"}), w(ones({128, 128}), {.name = "w"});
+  Graph graph = traced({{f32, {64, 128}}}, [&](const List& x) {
+    const Tensor hidden = relu(matmul(x[0], v));
+    return List{matmul(hidden, w)};
+  });
+  graph.precision = Precision::bf16;
+  expect_pass(narrow_values, graph, R"(
+function "f" (%0 f32 [64, 128]) in bf16
+variable v %1 f32 [128, 128]
+variable w %4 f32 [128, 128]
+%2 f32 [64, 128] = matmul %0 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%3 f32 [64, 128] = relu %2
+%5 f32 [64, 128] = matmul %3 %4 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+return %5
+)",
+              R"(
+function "f" (%0 f32 [64, 128]) in bf16
+variable v %1 f32 [128, 128]
+variable w %4 f32 [128, 128]
+%6 bf16 [64, 128] = cast %0 {dtype = 3}
+%7 bf16 [128, 128] = cast %1 {dtype = 3}
+%2 bf16 [64, 128] = matmul %6 %7 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%8 f32 [64, 128] = cast %2 {dtype = 0}
+%9 f32 [64, 128] = relu %8
+%3 bf16 [64, 128] = cast %9 {dtype = 3}
+%10 bf16 [128, 128] = cast %4 {dtype = 3}
+%5 f32 [64, 128] = matmul %3 %10 {transpose_a = 0, transpose_b = 0, wide_result = 1}
+return %5
+)");
+}
+
+TEST(Passes, precision_leaves_losses_statistics_and_updates_wide) {
+  Variable w(ones({128, 64}), {.name = "w"});
+  Graph graph = traced({{f32, {128, 128}}, {f32, {128, 64}}}, [&](const List& x) {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(square(matmul(x[0], w) - x[1]));
+    w.assign_sub(tape.gradient(loss, w));
+    return List{loss};
+  });
+  graph.precision = Precision::f16;
+  const Graph changed = narrow_values(eliminate_common(simplify(fold_constants(prune(std::move(graph))))));
+  verify(changed, "precision");
+  EXPECT_EQ("\n" + print(changed), R"(
+function "f" (%0 f32 [128, 128], %1 f32 [128, 64]) in f16
+variable w %2 f32 [128, 64] -> %17
+constant %10 [1, 1] f32 [[0.00012207]]
+%18 f16 [128, 128] = cast %0 {dtype = 2}
+%19 f16 [128, 64] = cast %2 {dtype = 2}
+%3 f16 [128, 64] = matmul %18 %19 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%20 f32 [128, 64] = cast %3 {dtype = 0}
+%4 f32 [128, 64] = subtract %20 %1
+%5 f32 [128, 64] = square %4
+%6 f32 [] = reduce_mean %5 {axes = 1, keepdims = 0, wide_result = 0}
+%11 f32 [128, 64] = broadcast_to %10 {shape = [128, 64]}
+%21 f32 [128, 64] = fused %4 %11 {inputs = 2, constants = [2], rows = "multiply multiply", operands = [1, 2, -1, 3, 0, -1], outputs = [4], dtypes = []}
+%12 f16 [128, 64] = cast %21 {dtype = 2}
+%15 f32 [128, 64] = matmul %18 %12 {transpose_a = 1, transpose_b = 0, wide_result = 1}
+%17 f32 [128, 64] = subtract %2 %15
+return %6
+)");
+}
+
+TEST(Passes, fuse_loads_rounds_and_stores_16_bits) {
+  const Spec narrow{bf16, {4}};
+  const Graph graph = traced({narrow, vector}, [](const List& x) {
+    const Tensor kept = cast(cast(x[0], f32) + x[1], bf16);
+    return List{kept, cast(gelu(cast(kept, f32)), bf16)};
+  });
+  expect_pass(fuse, graph, R"(
+function "f" (%0 bf16 [4], %1 f32 [4])
+%2 f32 [4] = cast %0 {dtype = 0}
+%3 f32 [4] = add %2 %1
+%4 bf16 [4] = cast %3 {dtype = 3}
+%5 f32 [4] = cast %4 {dtype = 0}
+%6 f32 [4] = gelu_erf %5
+%7 bf16 [4] = cast %6 {dtype = 3}
+return %4, %7
+)",
+              R"(
+function "f" (%0 bf16 [4], %1 f32 [4])
+%4 bf16 [4], %7 bf16 [4] = fused %0 %1 {inputs = 2, constants = [], rows = "add round_to_bf16 gelu_erf round_to_bf16", operands = [0, 1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1], outputs = [3, 5], dtypes = [3, 3]}
+return %4, %7
 )");
 }
 
@@ -290,8 +376,8 @@ TEST(Passes, split_batch_makes_a_loop_over_parts) {
 function "f" (%0 f32 [10, 3])
 variable w %1 f32 [3, 2]
 constant %4 [] f32 2
-%2 f32 [10, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 0}
-%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0}
+%2 f32 [10, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
+%3 f32 [] = reduce_sum %2 {axes = 1, keepdims = 0, wide_result = 0}
 %5 f32 [] = multiply %3 %4
 return %2, %5
 )");

@@ -17,6 +17,9 @@ void check_batch(const Sample& sample);
 // some bytes are refused or run.
 void check_file(const Sample& sample);
 
+// The sample's outputs and gradients, eager and compiled, by generated code and by the interpreter: the same bits.
+void check_programs(const Sample& sample);
+
 // The outputs, and the gradients of their sum by each differentiable input that they depend on.
 std::vector<Tensor> connected_results(const Sample& sample, const std::vector<Tensor>& inputs);
 

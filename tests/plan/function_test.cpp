@@ -283,6 +283,30 @@ TEST(Function, a_later_and_narrower_check_of_the_same_indices_changes_nothing_ei
   EXPECT_EQ(wide.value().to_vector<float>(), before);
 }
 
+TEST(Function, buckets_pad_an_axis_and_give_the_mask) {
+  const auto mean = [](const Tensor& x, const Tensor& mask) {  // of each row, over what is there
+    const Tensor real = cast(mask, f32);
+    return reduce_sum(x * real, {.axes = {1}}) / reduce_sum(real);
+  };
+  const auto f = function(mean, {.name = "mean", .buckets = {.axis = 1, .sizes = {8, 4}, .value = 100}});
+  for (const std::int64_t length : {1, 3, 4, 5, 8}) {
+    const Tensor x = random::normal({2, length}, {.seed = 3});
+    EXPECT_TRUE(near(f(x), reduce_mean(x, {.axes = {1}}), 1e-6)) << length;
+  }
+  EXPECT_EQ(f.stats().traces, 2);
+  EXPECT_EQ(&f.plan(Spec{f32, {2, 7}}), &f.plan(ones({2, 8})));
+  expect_error(ErrorCode::out_of_range, {"mean", "9", "axis 1", "8", "hint:"}, [&] { f(ones({2, 9})); });
+  expect_error(ErrorCode::invalid_argument, {"axis 1", "no argument"}, [&] { f(ones({2})); });
+  expect_error(ErrorCode::failed_precondition, {"mask", "buckets"}, [&] { function(mean)(ones({2, 3})); });
+  // Without a mask, arguments of the same length together; a tape outside sees the arguments as they were.
+  const auto dot =
+      function([](const Tensor& a, const Tensor& b) { return reduce_sum(a * b); }, {.buckets = {.sizes = {16}}});
+  const Tensor a = random::normal({3, 5}, {.seed = 1}), b = random::normal({3, 5}, {.seed = 2});
+  GradientTape tape;
+  tape.watch(a);
+  EXPECT_TRUE(near(tape.gradient(dot(a, b), a), b, 1e-6));
+}
+
 TEST(Function, what_it_refers_to_must_live) {
   auto living = std::make_unique<Living>("the model");
   const auto f = function([&](const Tensor& x) { return living->touch(), x * 2; }, {.name = "widow"});

@@ -18,6 +18,8 @@ using std::abs, std::acos, std::acosh, std::asin, std::asinh, std::atan, std::at
     std::sin, std::sinh, std::sqrt, std::tan, std::tanh;
 
 double round(double x) { return std::nearbyint(x); }
+double round_to_bf16(double x) { return BFloat16(static_cast<float>(x)); }
+double round_to_f16(double x) { return Half(static_cast<float>(x)); }
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 double max(double x, double z) { return std::isnan(x) ? x : std::isnan(z) ? z : std::max(x, z); }
 double min(double x, double z) { return std::isnan(x) ? x : std::isnan(z) ? z : std::min(x, z); }

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "thalweg/backend/cpu/describe.h"
+#include "thalweg/backend/cpu/product_speed.h"
 #include "thalweg/backend/nvidia_probe.h"
 #include "thalweg/core/thread_pool.h"
 
@@ -48,6 +49,8 @@ Hardware describe_hardware() {
   found.cpu = cpu::model_name();
   found.instruction_sets = cpu::instruction_sets();
   found.amx = cpu::amx_state();
+  found.bf16 = cpu::describe_products(bf16);
+  found.f16 = cpu::describe_products(f16);
   found.level1_data = cache_size(1);
   found.level2 = cache_size(2);
   found.level3 = cache_size(3);

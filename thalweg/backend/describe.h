@@ -23,6 +23,7 @@ struct Hardware {
   std::string cpu;                            // as the processor names itself
   std::vector<std::string> instruction_sets;  // those usable, of the ones that matter here
   std::string amx;                            // "absent", "usable", or why it is left alone
+  std::string bf16, f16;                      // how fast their products are, or why they are not used
   std::int64_t level1_data = 0, level2 = 0, level3 = 0;
   int cores = 0;    // that this process may use
   int threads = 0;  // of the pool

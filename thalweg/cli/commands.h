@@ -22,6 +22,7 @@ struct PlanOptions {
   std::string model;
   std::int64_t batch = 0;  // 0: that of the workload
   std::string memory_budget;
+  std::string precision = "f32";
   std::vector<std::string> settings;  // "layers=12"
   std::string svg;                    // a file; empty: no picture
   bool json = false;

@@ -35,6 +35,8 @@ void print_text(const Hardware& hardware) {
   line("processor", hardware.cpu);
   line("instruction sets", sets);
   line("AMX", hardware.amx);
+  line("bf16 products", hardware.bf16);
+  line("f16 products", hardware.f16);
   line("caches", "level 1 data " + size_text(hardware.level1_data) + ", level 2 " + size_text(hardware.level2) +
                      ", level 3 " + size_text(hardware.level3));
   line("cores", std::to_string(hardware.cores) + " (" + std::to_string(hardware.threads) + " threads in the pool)");
@@ -55,6 +57,8 @@ void print_json(const Hardware& hardware) {
       {"model", hardware.cpu},
       {"instruction_sets", hardware.instruction_sets},
       {"amx", hardware.amx},
+      {"bf16", hardware.bf16},
+      {"f16", hardware.f16},
       {"cores", hardware.cores},
       {"threads", hardware.threads},
       {"caches", {{"level1_data", hardware.level1_data}, {"level2", hardware.level2}, {"level3", hardware.level3}}}};

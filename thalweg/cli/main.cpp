@@ -64,6 +64,8 @@ void add_plan(CLI::App& app, cli::PlanOptions& options) {
   command->add_option("model", options.model, "the model")->required()->check(CLI::IsMember(models::step_names()));
   command->add_option("--batch", options.batch, "examples in a batch")->check(CLI::PositiveNumber);
   command->add_option("--memory-budget", options.memory_budget, "bytes, or with KiB, MiB, GiB");
+  command->add_option("--precision", options.precision, "f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command->add_option("--set", options.settings, "key=value, a size of the model; may be repeated");
   command->add_option("--svg", options.svg, "a file for a picture of memory over the step");
   command->add_flag("--json", options.json, one_object);

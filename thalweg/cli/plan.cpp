@@ -26,6 +26,10 @@ models::TrainingStep make_step(const PlanOptions& options) {
   }
 }
 
+Precision parse_precision(const std::string& name) {
+  return name == "bf16" ? Precision::bf16 : name == "f16" ? Precision::f16 : Precision::f32;
+}
+
 void print_json(const models::TrainingStep& step, const std::string& answer) {
   nlohmann::ordered_json out{{"model", step.model}, {"batch", step.batch}};
   out.update(nlohmann::ordered_json::parse(answer));
@@ -37,7 +41,8 @@ void print_json(const models::TrainingStep& step, const std::string& answer) {
 void plan(const PlanOptions& options) {
   const models::TrainingStep step = make_step(options);
   const std::int64_t budget = options.memory_budget.empty() ? 0 : parse_size(options.memory_budget);
-  const auto compiled = function(step.run, {.name = step.model, .memory_budget = budget});
+  const auto compiled = function(
+      step.run, {.name = step.model, .memory_budget = budget, .precision = parse_precision(options.precision)});
   try {
     const Plan& made = compiled.plan(step.arguments);
     if (!options.svg.empty()) made.write_svg(options.svg);

@@ -5,8 +5,8 @@
 //   struct MatmulOp : Matmul {};
 //   TW_FIELDS(MatmulOp, transpose_a, transpose_b)
 // A field inside of a field is named with a dot (options.axis), and known by what follows the last one.
+#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,7 +53,8 @@ constexpr std::string_view next_name(std::string_view& list) {
 template <class T>
 void replace(T& field, const T& value) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (std::memcmp(&field, &value, sizeof(T)) != 0) field = value;  // -0 is not 0 here, and NaN is NaN
+    using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+    if (std::bit_cast<Bits>(field) != std::bit_cast<Bits>(value)) field = value;  // -0 is not 0 here, and NaN is NaN
   } else {
     if (!(field == value)) field = value;
   }

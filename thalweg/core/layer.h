@@ -10,6 +10,8 @@ namespace thalweg {
 
 using Layer = std::uint32_t;  // 0: none
 
+inline constexpr const char* optimizer_layer = "optimizer";  // the path of what optimizers do
+
 TW_API Layer layer_of(const std::string& path);  // the same number for the same path
 TW_API const std::string& path_of(Layer layer);  // "" for none
 TW_API Layer current_layer();

@@ -27,19 +27,21 @@ struct StageCounters {
   void add_busy(std::int64_t ns) { busy_ns.fetch_add(ns, std::memory_order_relaxed); }
 };
 
-// Adds the time it lives to the busy time of a stage; every sixteenth of many short ones stands for the others.
+// Adds the time it lives to the busy time of a stage. Of many short ones only every sixteenth is measured, and stands
+// for the others.
 class BusyTime {
  public:
+  explicit BusyTime(StageCounters& counters) : counters_(&counters), begin_(now_ns()), weight_(1) {}
   BusyTime(StageCounters& counters, std::int64_t number)
-      : counters_((number & 15) == 0 ? &counters : nullptr), begin_(counters_ ? now_ns() : 0) {}
+      : counters_((number & 15) == 0 ? &counters : nullptr), begin_(counters_ ? now_ns() : 0), weight_(16) {}
   ~BusyTime() {
-    if (counters_) counters_->add_busy(16 * (now_ns() - begin_));
+    if (counters_) counters_->add_busy(weight_ * (now_ns() - begin_));
   }
   BusyTime(const BusyTime&) = delete;
 
  private:
   StageCounters* counters_;
-  std::int64_t begin_;
+  std::int64_t begin_, weight_;
 };
 
 // The counters of all stages of a dataset.

@@ -78,6 +78,7 @@ class TW_API Dataset {
   Dataset take(std::int64_t count) const;                       // -1: all
   Dataset skip(std::int64_t count) const;                       // -1: all
   Dataset shard(std::int64_t count, std::int64_t index) const;  // elements whose number leaves `index`; before shuffle
+  Dataset zip(const Dataset& beside) const;                     // the parts of both; ends with the shorter one
   Dataset concatenate(const Dataset& after) const;
   Dataset enumerate(std::int64_t start = 0) const;  // the number (i64) as a first part
   // f gives a dataset for each element; takes `block` elements of each of `cycle` open ones in turn.

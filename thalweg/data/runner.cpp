@@ -1,5 +1,8 @@
 #include "thalweg/data/runner.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 
 #include "thalweg/core/check.h"
@@ -43,15 +46,16 @@ CursorPtr open_drawn(const Node& node, Counters& counters) {
 CursorPtr open_whole(const Node& node, Counters& counters) {
   if (node.buffered() || node.workers() == 0) return open_drawn(node, counters);
   CursorPtr cursor = node.open(counters);
-  return std::make_unique<Runner>(std::move(cursor), node.workers(), autotune, counters.of(node));
+  return std::make_unique<Runner>(std::move(cursor), node.workers(), autotune, counters.of(node), false);
 }
 
-Runner::Runner(CursorPtr input, int workers, int buffer, StageCounters& counters)
+Runner::Runner(CursorPtr input, int workers, int buffer, StageCounters& counters, bool counts)
     : input_(std::move(input)),
       most_workers_(workers == autotune ? available_cores() : std::max(workers, 1)),
       buffer_(buffer),
       tunes_workers_(workers == autotune),
       counters_(counters),
+      counts_(counts),
       slots_(most_slots) {}
 
 Runner::~Runner() { stop(); }
@@ -108,6 +112,8 @@ void Runner::stop() {
 
 void Runner::work() {
   const SerialScope serial;  // the pool belongs to training
+  const sched_param same = {};
+  pthread_setschedparam(pthread_self(), SCHED_BATCH, &same);  // waking up does not take the consumer's core away
   while (Slot* slot = draw()) {
     make_items(*slot);
     {
@@ -196,7 +202,6 @@ void Runner::make_items(Slot& slot) {
     }
   }
   const std::int64_t took = std::max<std::int64_t>(now_ns() - begin, 1);
-  counters_.add_busy(took);
   if (buffer_ == autotune) {
     const auto each = took / static_cast<std::int64_t>(slot.count) + 1;
     chunk_ = std::clamp<std::size_t>(static_cast<std::size_t>(chunk_ns / each), 1, largest_chunk);
@@ -235,7 +240,7 @@ bool Runner::wait_for_slot() {
 std::optional<Element> Runner::take_item() {
   Item& item = reading_->items[reading_->read++];
   ++delivered_;
-  counters_.count();
+  if (counts_) counters_.count();
   const Element element = std::exchange(item.element, Element());
   const std::exception_ptr error = std::exchange(item.error, nullptr);
   if (reading_->read == reading_->count) release_slot();

@@ -15,8 +15,9 @@ namespace thalweg::data {
 
 class Runner final : public Whole {
  public:
-  // `workers` and `buffer` (elements) may be autotune.
-  Runner(CursorPtr input, int workers, int buffer, StageCounters& counters);
+  // `workers` and `buffer` (elements) may be autotune. `counts`: whether elements are counted here; where a stage's own
+  // counters are used, it counts them itself.
+  Runner(CursorPtr input, int workers, int buffer, StageCounters& counters, bool counts);
   ~Runner() override;
 
   void start(std::int64_t epoch) override;
@@ -63,6 +64,7 @@ class Runner final : public Whole {
   const int most_workers_, buffer_;
   const bool tunes_workers_;
   StageCounters& counters_;
+  const bool counts_;
 
   std::mutex draw_mutex_;     // held while a worker draws: one at a time, in order
   mutable std::mutex mutex_;  // for all below

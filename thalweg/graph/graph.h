@@ -9,6 +9,7 @@
 
 #include "thalweg/core/layer.h"
 #include "thalweg/core/op.h"
+#include "thalweg/core/precision.h"
 #include "thalweg/core/variable.h"
 
 namespace thalweg {
@@ -54,6 +55,7 @@ struct Graph {
   std::vector<GraphConstant> constants;
   std::vector<HostNumber> host_numbers;
   ValueId random_state = -1;
+  Precision precision = Precision::f32;  // that is asked for: the pass `precision` brings it about
 
   ValueId add_value(const Spec& spec);
   // Appends a node; its outputs are new values.

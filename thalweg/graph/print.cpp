@@ -29,7 +29,8 @@ std::string print_node(const Graph& graph, const Node& node) {
 
 std::string print(const Graph& graph) {
   const auto named = [&](ValueId value) { return typed(graph, value); };
-  std::string text = fmt::format("function \"{}\" ({})\n", graph.name, joined(graph.arguments, ", ", named));
+  std::string text = fmt::format("function \"{}\" ({})", graph.name, joined(graph.arguments, ", ", named));
+  text += graph.precision == Precision::f32 ? "\n" : fmt::format(" in {}\n", dtype_of(graph.precision));
   for (const auto& carry : graph.carries)
     text += fmt::format("carry {} -> %{}\n", typed(graph, carry.entry), carry.update);
   for (const auto& variable : graph.variables)

@@ -72,7 +72,7 @@ Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<V
   Apply part = options;
   part.loss_scale = nullptr;
   part.only_if = options.only_if.defined() ? options.only_if & verdict.finite : verdict.finite;
-  const Applied applied = apply_parts(distinct, variables, part);
+  Applied applied = apply_parts(distinct, variables, part);
   scale.settle(verdict);
   return applied;
 }

@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/layer.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/mask.h"
 #include "thalweg/ops/clip/norm.h"
@@ -102,6 +103,7 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
                 "expected 0 examples or more, got {}", options.examples);
   if (gradients.empty() && variables.empty()) return Applied(scalar(false, boolean));
   const PauseRecording pause;
+  const LayerScope here(layer_of(optimizer_layer));
   if (entries_.empty()) build(variables);
   auto items = items_of(gradients, variables);
   if (!options.loss_scale) return advance(items, options.only_if, options);
@@ -114,7 +116,7 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
     gradient = options.loss_scale->unscaled(gradient, entry->variable().dtype());
   }
   const auto verdict = options.loss_scale->judge(given, names);
-  const Applied applied = advance(items, both(options.only_if, verdict.finite), options);
+  Applied applied = advance(items, both(options.only_if, verdict.finite), options);
   options.loss_scale->settle(verdict);
   return applied;
 }
@@ -151,7 +153,7 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, std
   if (options_.accumulate_steps == 1) return proceed;
   const Tensor part = scalar(std::max<std::int64_t>(examples, 1), f64);
   const Tensor calls = calls_ + 1, weight = weight_ + part;
-  const Tensor due = both(calls == options_.accumulate_steps, proceed);
+  Tensor due = both(calls == options_.accumulate_steps, proceed);
   const auto next = [&](const Tensor& value, const Variable& before) {
     const Tensor after = where(due, 0, value);
     return proceed.defined() ? where(proceed, after, before) : after;
@@ -174,6 +176,7 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, std
 Applied Pipeline::flush(Tensor* gradient_norm) {
   living_.touch();
   const PauseRecording pause;
+  const LayerScope here(layer_of(optimizer_layer));
   std::vector<Item> items;
   for (auto& entry : entries_)
     if (entry.accumulates) items.push_back({&entry, {}, {}});

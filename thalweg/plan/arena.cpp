@@ -47,7 +47,8 @@ std::vector<std::int64_t> live_bytes(const std::vector<Interval>& intervals, int
   for (const auto& interval : intervals) {
     const std::int64_t bytes = (interval.bytes + 63) / 64 * 64;
     change[static_cast<std::size_t>(std::max(interval.first, 0))] += bytes;
-    change[static_cast<std::size_t>(std::min(interval.last, steps - 1) + 1)] -= bytes;
+    const int after = std::min(interval.last, steps - 1) + 1;
+    change[static_cast<std::size_t>(after)] -= bytes;
   }
   std::vector<std::int64_t> live(static_cast<std::size_t>(steps), 0);
   std::partial_sum(change.begin(), change.end() - 1, live.begin());

@@ -21,6 +21,7 @@ constexpr Pass passes[] = {
     {"transposes", fold_transposes},
     {"attention", recognise_attention},
     {"head", recognise_head},
+    {"precision", narrow_values},
     {"fuse", fuse},
     {"reductions", fuse_reductions},
     {"schedule", schedule},

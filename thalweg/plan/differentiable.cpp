@@ -142,6 +142,7 @@ Joint trace_joint(const Graph& graph) {
       joint.gradient_of.push_back(source_numbers[i]);
     }
   joint.graph = trace.finish({results.data(), results.size()});
+  joint.graph.precision = graph.precision;
   return joint;
 }
 

@@ -15,25 +15,35 @@
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/compare.h"
 #include "thalweg/plan/plan_call.h"
+#include "thalweg/plan/precision.h"
 #include "thalweg/plan/saved_graph.h"
 #include "thalweg/plan/signature.h"
 
 namespace thalweg::detail {
 namespace {
 
-thread_local std::vector<const void*> open_traces;  // functions whose bodies run on this thread
+thread_local std::vector<const FunctionOptions*> open_traces;  // of functions whose bodies run on this thread
 
 class OpenTrace {
  public:
-  OpenTrace(const void* function, const std::string& name) {
-    TW_CHECK(unimplemented, std::find(open_traces.begin(), open_traces.end(), function) == open_traces.end(),
+  explicit OpenTrace(const FunctionOptions& function) {
+    TW_CHECK(unimplemented, std::find(open_traces.begin(), open_traces.end(), &function) == open_traces.end(),
              "function", "write the recursion as a loop: tw::while_loop or tw::scan",
-             "function \"{}\" calls itself while it is traced", name);
-    open_traces.push_back(function);
+             "function \"{}\" calls itself while it is traced", function.name);
+    open_traces.push_back(&function);
   }
   ~OpenTrace() { open_traces.pop_back(); }
   OpenTrace(const OpenTrace&) = delete;
 };
+
+// One graph has one precision: that of the outermost function. f32 inside says nothing.
+void check_precision_inside(const FunctionOptions& inner) {
+  const Precision outer = open_traces.empty() ? Precision::f32 : open_traces.front()->precision;
+  TW_CHECK(failed_precondition, inner.precision == Precision::f32 || inner.precision == outer, "function",
+           "give the precision to the outermost function: it covers what is called inside",
+           "function \"{}\" is to be computed in {}, and is called inside another one that is computed in {}",
+           inner.name, dtype_of(inner.precision), dtype_of(outer));
+}
 
 }  // namespace
 
@@ -60,6 +70,9 @@ struct FunctionCore::State {
   Tensors run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
   void note_churn();
+  Flat padded(const Flat& given, bool with_mask) const {
+    return {pad_to_bucket(options.buckets, options.name, given.tensors, with_mask), given.sizes};
+  }
 
   const FunctionOptions options;
   std::mutex tracing;  // one trace at a time; calls of known plans go on
@@ -141,12 +154,12 @@ void FunctionCore::State::note_churn() {
   recent_traces.clear();
   warn(
       fmt::format("[function] \"{}\" was traced 5 times in its last 10 calls, the last time because {}; give its "
-                  "arguments few different shapes: pad them to a few sizes",
+                  "arguments few different shapes: .buckets pads them to a few sizes",
                   options.name, stats.last_retrace_reason));
 }
 
 void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& plan) {
-  const OpenTrace open(this, options.name);
+  const OpenTrace open(options);
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
   for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
@@ -166,6 +179,7 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
       plan.gradient_names.push_back(name);
     }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  plan.traced.precision = usable_precision(options.precision);
   if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
   plan.traced.results.resize(own);
   plan.touched = trace.touched();
@@ -205,6 +219,7 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   plan->argument_sizes = arguments.sizes;
   if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
     plan->traced = found->second->graph;
+    plan->traced.precision = usable_precision(options.precision);
     plan->result_sizes = found->second->result_sizes;
     plan->seed = numbers->seed;
   } else {
@@ -226,10 +241,14 @@ std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, B
   return make(arguments, body, signature);
 }
 
-Flat FunctionCore::call(const Flat& arguments, Body body) {
+Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
   auto& state = *state_;
+  std::optional<Flat> padded;
+  if (with_mask || !state.options.buckets.sizes.empty()) padded = state.padded(given, with_mask);
+  const Flat& arguments = padded ? *padded : given;
   if (tracer()) {  // a function inside a function is part of it
-    const OpenTrace open(&state, state.options.name);
+    check_precision_inside(state.options);
+    const OpenTrace open(state.options);
     TW_CHECK(failed_precondition, state.options.memory_budget == 0, "function",
              "give the budget to the outermost function: it covers what is called inside",
              "function \"{}\" has a memory budget of its own and is called inside another function",
@@ -322,7 +341,9 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   return graphs;
 }
 
-const Plan& FunctionCore::plan(const Flat& arguments, Body body) { return *state_->find_or_make(arguments, body); }
+const Plan& FunctionCore::plan(const Flat& arguments, Body body, bool with_mask) {
+  return *state_->find_or_make(state_->padded(arguments, with_mask), body);
+}
 
 FunctionStats FunctionCore::stats() const {
   std::lock_guard lock(state_->mutex);

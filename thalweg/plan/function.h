@@ -13,16 +13,20 @@
 #include <vector>
 
 #include "thalweg/core/function_ref.h"
+#include "thalweg/core/precision.h"
 #include "thalweg/core/variable.h"
+#include "thalweg/plan/buckets.h"
 #include "thalweg/plan/plan.h"
 
 namespace thalweg {
 
 struct FunctionOptions {
   std::string name = "function";
-  std::int64_t memory_budget = 0;    // bytes for everything but the arguments; 0: no limit
-  int max_plans = 64;                // plans kept; the one used longest ago goes first
-  bool check_against_eager = false;  // runs the first step of each plan both ways and compares
+  std::int64_t memory_budget = 0;        // bytes for everything but the arguments; 0: no limit
+  Precision precision = Precision::f32;  // of products and activations: bf16 and f16 take half the bytes
+  int max_plans = 64;                    // plans kept; the one used longest ago goes first
+  bool check_against_eager = false;      // runs the first step of each plan both ways and compares
+  Buckets buckets = {};                  // lengths that an axis of the arguments is padded to
   std::vector<int> batch = {};  // arguments with examples along their leading axis; empty: those that are as long as
                                 // the first argument
 };
@@ -57,8 +61,9 @@ class TW_API FunctionCore {
   FunctionCore(const FunctionCore&) = delete;
 
   using Body = FunctionRef<Flat(const Flat&)>;
-  Flat call(const Flat& arguments, Body body);
-  const Plan& plan(const Flat& arguments, Body body);
+  // with_mask: the body takes the mask of the buckets behind the arguments.
+  Flat call(const Flat& arguments, Body body, bool with_mask = false);
+  const Plan& plan(const Flat& arguments, Body body, bool with_mask = false);
   FunctionStats stats() const;
   const FunctionOptions& options() const;
   // The traces of a file, or those of the plans that are kept, used longest ago first.
@@ -146,6 +151,17 @@ struct Traced<std::vector<Spec>> {
 template <class A>
 using traced_t = typename Traced<std::remove_cvref_t<A>>::type;
 
+// How F is called with arguments A: as they are, or with the mask of the buckets behind them.
+template <class F, class... A>
+struct Called : std::invoke_result<F&, A...> {
+  static constexpr bool takes_mask = false;
+};
+template <class F, class... A>
+requires(!std::is_invocable_v<F&, A...> && std::is_invocable_v<F&, A..., Tensor>) struct Called<F, A...>
+    : std::invoke_result<F&, A..., Tensor> {
+  static constexpr bool takes_mask = true;
+};
+
 }  // namespace detail
 
 template <class F>
@@ -183,8 +199,8 @@ class Function {
   auto operator()(const A&... arguments) const {
     static_assert(((!std::is_same_v<A, Spec> && !std::is_same_v<A, std::vector<Spec>>)&&...),
                   "a spec has no values: it is for plan()");
-    using Result = std::invoke_result_t<F&, detail::traced_t<A>...>;
-    const detail::Flat flat = core_->call(detail::flattened(arguments...), body<A...>());
+    using Result = typename detail::Called<F, detail::traced_t<A>...>::type;
+    const detail::Flat flat = core_->call(detail::flattened(arguments...), body<A...>(), takes_mask<A...>);
     if constexpr (!std::is_void_v<Result>) return detail::Unflatten(flat).template take<std::remove_cvref_t<Result>>();
   }
 
@@ -192,7 +208,7 @@ class Function {
   // stands for a tensor that need not exist.
   template <class... A>
   const Plan& plan(const A&... arguments) const {
-    return core_->plan(detail::flattened(arguments...), body<A...>());
+    return core_->plan(detail::flattened(arguments...), body<A...>(), takes_mask<A...>);
   }
 
   FunctionStats stats() const { return core_->stats(); }
@@ -210,14 +226,23 @@ class Function {
     return [this](const detail::Flat& arguments) {
       detail::Unflatten from(arguments);
       std::tuple<detail::traced_t<A>...> given{from.template take<detail::traced_t<A>>()...};
+      const auto call = [&] {
+        if constexpr (takes_mask<A...>)
+          return std::apply(*f_, std::tuple_cat(given, std::tuple(from.template take<Tensor>())));
+        else
+          return std::apply(*f_, given);
+      };
       detail::Flat results;
-      if constexpr (std::is_void_v<std::invoke_result_t<F&, detail::traced_t<A>...>>)
-        std::apply(*f_, given);
+      if constexpr (std::is_void_v<decltype(call())>)
+        call();
       else
-        detail::flatten(results, std::apply(*f_, given));
+        detail::flatten(results, call());
       return results;
     };
   }
+
+  template <class... A>
+  static constexpr bool takes_mask = detail::Called<F, detail::traced_t<A>...>::takes_mask;
 
   std::shared_ptr<F> f_;
   std::shared_ptr<detail::FunctionCore> core_;

@@ -70,6 +70,8 @@ void write_memory(Text& text, const PlanState& plan) {
 
 void write_choice(Text& text, const PlanState& plan, const Ladder& ladder) {
   const Compiled& compiled = plan.compiled;
+  if (plan.traced.precision != Precision::f32)
+    text.line("precision", fmt::format("{}, with f32 variables", dtype_of(plan.traced.precision)));
   text.line("way", compiled.rung.describe());
   text.line("micro-batches", std::to_string(compiled.rung.parts));
   text.line("recomputed values", std::to_string(compiled.recomputed));

@@ -34,6 +34,7 @@ std::string Plan::json() const {
   ordered_json out = json_of(answer, true, micro_batches(), recomputed());
   const MemoryParts parts = memory_parts(compiled);
   out["function"] = state_->function;
+  out["precision"] = name_of(dtype_of(state_->traced.precision));
   out["way"] = compiled.rung.describe();
   out["measured_peak_bytes"] = measured > 0 ? ordered_json(measured) : ordered_json();
   out["parts"] = {{"trainable_variables", parts.trainable},

@@ -87,7 +87,8 @@ void convolution(Provider provider, Direction direction, const Convolution& c, c
   const Sizes sizes = sizes_of(direction, c);
   if (sizes.out == 0) return;
   if (sizes.a == 0 || sizes.b == 0) {
-    std::memset(operands.out, 0, static_cast<std::size_t>(sizes.out * size_of(c.dtype)));
+    const DType dtype = direction == Direction::backward_weights ? gradient_dtype(c) : c.dtype;
+    std::memset(operands.out, 0, static_cast<std::size_t>(sizes.out * size_of(dtype)));
     return;
   }
   if (const int tile = winograd_tile(provider, direction, c); tile != 0)

@@ -16,6 +16,7 @@ namespace thalweg::cpu {
 // Output channels are divided evenly among the groups; depthwise is groups == in_channels.
 struct Convolution {
   DType dtype = DType::f32;
+  bool wide_gradient = false;  // of f16 and bf16: the gradient of the weights is f32
   int spatial = 2;
   std::int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   std::array<std::int64_t, 3> input{1, 1, 1}, kernel{1, 1, 1}, output{1, 1, 1};

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "thalweg/backend/cpu/convolution.h"
+#include "thalweg/backend/cpu/partial_sums.h"
 #include "thalweg/backend/cpu/provider.h"
 
 namespace thalweg::cpu {
@@ -17,6 +18,7 @@ struct ConvolutionOperands {
 };
 
 double flops_of(const Convolution& convolution);
+inline DType gradient_dtype(const Convolution& c) { return c.wide_gradient ? sum_dtype(c.dtype) : c.dtype; }
 std::int64_t elements_of_x(const Convolution& convolution);
 std::int64_t elements_of_w(const Convolution& convolution);
 std::int64_t elements_of_y(const Convolution& convolution);

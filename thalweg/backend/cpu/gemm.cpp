@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/backend/cpu/partial_sums.h"
 #include "thalweg/backend/cpu/slots.h"
@@ -91,6 +92,74 @@ Partition partition_of(const Gemm& gemm) {
   return p;
 }
 
+DType result_dtype(const Gemm& gemm) { return gemm.wide_result ? sum_dtype(gemm.dtype) : gemm.dtype; }
+
+// A tile of 16-bit floats for a library that multiplies f32 alone: blocks of A and B and, if it is narrow, C as f32 in
+// the scratch.
+class WidenedTile {
+ public:
+  explicit WidenedTile(const GemmTile& tile) : tile_(tile), depth_(std::min(tile.k, kDepth)) {}
+
+  std::size_t scratch_bytes() const {
+    std::size_t library = 0;
+    for (std::int64_t p = 0; p < tile_.k; p += std::max(depth_, (tile_.k - 1) / depth_ * depth_))  // the first and last
+      library = std::max(library, onednn::gemm_scratch(block_at(p)));
+    return own_bytes() + align_up(library);
+  }
+  bool is_supported() const { return onednn::supported(block_at(0)); }
+
+  template <class Small>
+  void run(const Small* a, const Small* b, void* c, std::byte* scratch) const {
+    auto* wide_a = reinterpret_cast<float*>(scratch);
+    auto* wide_b = reinterpret_cast<float*>(scratch + bytes(tile_.m * depth_));
+    auto* wide_c = reinterpret_cast<float*>(scratch + bytes(tile_.m * depth_) + bytes(depth_ * tile_.n));
+    for (std::int64_t p = 0; p < tile_.k; p += depth_) {
+      const GemmTile block = block_at(p);
+      widen_rows(a + (tile_.transpose_a ? p * tile_.lda : p), tile_.transpose_a ? block.k : tile_.m, block.lda,
+                 tile_.lda, wide_a);
+      widen_rows(b + (tile_.transpose_b ? p : p * tile_.ldb), tile_.transpose_b ? tile_.n : block.k, block.ldb,
+                 tile_.ldb, wide_b);
+      onednn::gemm_tile(block, wide_a, wide_b, is_wide() ? c : wide_c, scratch + own_bytes());
+    }
+    if (is_wide()) return;
+    for (std::int64_t i = 0; i < tile_.m; ++i) {
+      Small* to = static_cast<Small*>(c) + i * tile_.ldc;
+      float* row = wide_c + i * tile_.n;
+      for (std::int64_t j = 0; tile_.accumulate && j < tile_.n; ++j) row[j] += static_cast<float>(to[j]);
+      narrow(row, tile_.n, to);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kDepth = 512;
+
+  // Depths p … p + depth_ of the product.
+  GemmTile block_at(std::int64_t p) const {
+    GemmTile block = tile_;
+    block.dtype = block.out = DType::f32;
+    block.k = std::min(depth_, tile_.k - p);
+    block.lda = tile_.transpose_a ? tile_.m : block.k;
+    block.ldb = tile_.transpose_b ? block.k : tile_.n;
+    block.ldc = is_wide() ? tile_.ldc : tile_.n;
+    block.accumulate = p > 0 || (is_wide() && tile_.accumulate);
+    return block;
+  }
+  std::size_t own_bytes() const {
+    return bytes(tile_.m * depth_) + bytes(depth_ * tile_.n) + (is_wide() ? 0 : bytes(tile_.m * tile_.n));
+  }
+  static std::size_t bytes(std::int64_t floats) { return align_up(static_cast<std::size_t>(floats) * sizeof(float)); }
+  bool is_wide() const { return tile_.out == DType::f32; }
+
+  template <class Small>
+  static void widen_rows(const Small* from, std::int64_t rows, std::int64_t columns, std::int64_t ld, float* to) {
+    if (ld == columns) return widen(from, rows * columns, to);
+    for (std::int64_t i = 0; i < rows; ++i) widen(from + i * ld, columns, to + i * columns);
+  }
+
+  const GemmTile& tile_;
+  const std::int64_t depth_;
+};
+
 // Entries that share B are one product with more rows.
 Gemm merged(Gemm gemm) {
   if (gemm.batch > 1 && gemm.stride_b == 0 && !gemm.transpose_a && gemm.stride_a == gemm.m * gemm.k) {
@@ -106,7 +175,10 @@ class Run {
     const bool repacks = gemm.transpose_b || gemm.dtype == DType::bf16;
     const bool small =
         provider == Provider::automatic && flops_of(gemm) < (repacks ? kBuiltinRepackFlops : kBuiltinFlops);
-    onednn_ = provider != Provider::builtin && !small && onednn::supported(tile_at(0, 0, 0));
+    const GemmTile first = tile_at(0, 0, 0);
+    onednn_ = provider != Provider::builtin && !small && onednn::supported(first);
+    widened_ = provider == Provider::automatic && !small && !onednn_ && sum_dtype(gemm.dtype) != gemm.dtype &&
+               WidenedTile(first).is_supported();
     TW_CHECK_INTERNAL(onednn_ || provider != Provider::onednn, "gemm", "oneDNN does not support this product");
     layout_.tasks = p_.tasks;
     layout_.slot_bytes = slot_bytes();
@@ -125,8 +197,8 @@ class Run {
     run_in_slots(layout_, workspace, [&](std::int64_t task, std::byte* scratch) { run_task(task, operands, scratch); });
     const std::int64_t size = gemm_.m * gemm_.n;
     for (std::int64_t entry = 0; p_.k_blocks > 1 && entry < gemm_.batch; ++entry)
-      sum_partials(gemm_.dtype, workspace.data() + entry * p_.k_blocks * size * size_of(sum_dtype(gemm_.dtype)),
-                   p_.k_blocks, size, static_cast<std::byte*>(c) + entry * size * size_of(gemm_.dtype),
+      sum_partials(result_dtype(gemm_), workspace.data() + entry * p_.k_blocks * size * size_of(sum_dtype(gemm_.dtype)),
+                   p_.k_blocks, size, static_cast<std::byte*>(c) + entry * size * size_of(result_dtype(gemm_)),
                    gemm_.accumulate);
   }
 
@@ -140,7 +212,7 @@ class Run {
   GemmTile tile_at(std::int64_t mi, std::int64_t ni, std::int64_t ki) const {
     GemmTile tile;
     tile.dtype = gemm_.dtype;
-    tile.out = p_.k_blocks > 1 ? sum_dtype(gemm_.dtype) : gemm_.dtype;
+    tile.out = p_.k_blocks > 1 ? sum_dtype(gemm_.dtype) : result_dtype(gemm_);
     tile.m = std::min(p_.m_tile, gemm_.m - mi * p_.m_tile);
     tile.n = std::min(p_.n_tile, gemm_.n - ni * p_.n_tile);
     tile.k = std::min(p_.k_block, gemm_.k - ki * p_.k_block);
@@ -156,14 +228,18 @@ class Run {
   std::size_t slot_bytes() const {
     const bool small_float = sum_dtype(gemm_.dtype) != gemm_.dtype;
     if (!onednn_ && !small_float && flops_of(gemm_) < kTaskFlops) return 0;
-    if (!onednn_) return align_up(builtin::gemm_scratch(tile_at(0, 0, 0)));
+    if (!onednn_ && !widened_) return align_up(builtin::gemm_scratch(tile_at(0, 0, 0)));
     std::size_t bytes = 0;
     const auto step = [](std::int64_t count) { return std::max<std::int64_t>(1, count - 1); };
     for (std::int64_t mi = 0; mi < p_.m_tiles; mi += step(p_.m_tiles))
       for (std::int64_t ni = 0; ni < p_.n_tiles; ni += step(p_.n_tiles))
         for (std::int64_t ki = 0; ki < p_.k_blocks; ki += step(p_.k_blocks))
-          bytes = std::max(bytes, onednn::gemm_scratch(tile_at(mi, ni, ki)));
+          bytes = std::max(bytes, scratch_of(tile_at(mi, ni, ki)));
     return align_up(bytes);
+  }
+
+  std::size_t scratch_of(const GemmTile& tile) const {
+    return widened_ ? WidenedTile(tile).scratch_bytes() : onednn::gemm_scratch(tile);
   }
 
   void run_task(std::int64_t task, const Operands& operands, std::byte* scratch) const {
@@ -187,13 +263,24 @@ class Run {
         entry * gemm_.stride_b + (tile.transpose_b ? column * tile.ldb + depth : depth * tile.ldb + column);
     const std::int64_t c = ((entry * p_.k_blocks + ki) * gemm_.m + row) * gemm_.n + column;
     const std::int64_t bytes = size_of(tile.dtype);
-    (onednn_ ? onednn::gemm_tile : builtin::gemm_tile)(tile, operands.a + a * bytes, operands.b + b * bytes,
-                                                       operands.c + c * size_of(tile.out), scratch);
+    std::byte* to = operands.c + c * size_of(tile.out);
+    if (widened_) return run_widened(tile, operands.a + a * bytes, operands.b + b * bytes, to, scratch);
+    (onednn_ ? onednn::gemm_tile : builtin::gemm_tile)(tile, operands.a + a * bytes, operands.b + b * bytes, to,
+                                                       scratch);
+  }
+
+  static void run_widened(const GemmTile& tile, const std::byte* a, const std::byte* b, std::byte* c,
+                          std::byte* scratch) {
+    const auto run = [&]<class Small>(TypeTag<Small>) {
+      WidenedTile(tile).run(reinterpret_cast<const Small*>(a), reinterpret_cast<const Small*>(b), c, scratch);
+    };
+    tile.dtype == DType::f16 ? run(TypeTag<Half>{}) : run(TypeTag<BFloat16>{});
   }
 
   const Gemm gemm_;
   const Partition p_;
   bool onednn_ = false;
+  bool widened_ = false;  // 16-bit floats through f32 products
   WorkspaceLayout layout_;
 };
 
@@ -210,7 +297,7 @@ std::size_t gemm_workspace(Provider provider, const Gemm& gemm) {
 void gemm(Provider provider, const Gemm& gemm, const void* a, const void* b, void* c, std::span<std::byte> workspace) {
   if (empty(gemm)) return;
   if (gemm.k == 0) {
-    const auto bytes = static_cast<std::size_t>(gemm.batch * gemm.m * gemm.n * size_of(gemm.dtype));
+    const auto bytes = static_cast<std::size_t>(gemm.batch * gemm.m * gemm.n * size_of(result_dtype(gemm)));
     if (!gemm.accumulate) std::memset(c, 0, bytes);
     return;
   }

@@ -9,7 +9,7 @@
 namespace thalweg::cpu {
 
 // C[batch, m, n] = op(A) op(B), all dense and row-major. Sums are f32 for f16 and bf16, which are rounded once at the
-// end; integers wrap around.
+// end, unless C is to be f32; integers wrap around.
 struct Gemm {
   DType dtype = DType::f32;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -17,7 +17,8 @@ struct Gemm {
   bool transpose_b = false;   // B is stored [n, k] instead of [k, n]
   std::int64_t stride_a = 0;  // elements between batch entries; 0: one matrix for all
   std::int64_t stride_b = 0;
-  bool accumulate = false;  // C += instead of C =
+  bool accumulate = false;   // C += instead of C =
+  bool wide_result = false;  // of f16 and bf16: C is f32
 };
 
 // Bytes of scratch, 64-byte aligned. It grows with the number of threads; with a smaller workspace that still holds

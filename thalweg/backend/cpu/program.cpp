@@ -1,22 +1,20 @@
-// Elementwise programs on the CPU: the output is walked in chunks of 256 elements that stay in the first-level cache;
-// each instruction is one call of a row kernel on a chunk.
+// Elementwise programs on the CPU: by code made for the program where there is any, else by an interpreter. There the
+// output is walked in chunks of 256 elements that stay in the first-level cache; each instruction is one call of a row
+// kernel on a chunk.
 #include "thalweg/ops/program.h"
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 
+#include "thalweg/backend/cpu/generated_execution.h"
 #include "thalweg/backend/cpu/row_kernels.h"
-#include "thalweg/core/check.h"
-#include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
-#include "thalweg/ops/broadcast.h"
 
 namespace thalweg {
 namespace {
 
 constexpr std::int64_t chunk = 256;            // elements; 128 to 256 measured best
 constexpr std::int64_t task_size = 32 * 1024;  // elements; below one task nothing goes to the pool
-constexpr int max_operands = 48;
 // Elements from which on sources are prefetched. Adam over 2^20 floats, one thread of a Zen 4: 1.66 ns an element
 // without, 1.12 ns with it; what lies in the caches loses 4 % by it.
 constexpr std::int64_t prefetch_size = 512 * 1024;
@@ -31,85 +29,11 @@ RowKernel<T> kernel_of(Row row) {
     return integer_row_kernel<T>(row);
 }
 
-// Copies a run of n elements with stride 0 or 1, converting from the tensor's own type.
-template <class T, class S>
-void load_run(T* to, const S* from, std::int64_t stride, std::int64_t n) {
-  if (stride == 0)
-    std::fill_n(to, n, convert<T>(*from));
-  else if constexpr (std::is_same_v<T, S>)
-    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
-  else
-    for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(from[i]);
-}
-
-// Calls f(TypeTag) for the dtypes that are loaded and stored as T: T itself, narrow floats and booleans.
-template <class T, class F>
-void with_storage(DType dtype, F&& f) {
-  if (dtype == dtype_of<T>()) return f(TypeTag<T>{});
-  if constexpr (std::is_same_v<T, float>) {
-    if (dtype == DType::f16) return f(TypeTag<Half>{});
-    if (dtype == DType::bf16) return f(TypeTag<BFloat16>{});
-  }
-  TW_CHECK_INTERNAL(dtype == DType::boolean, "program", "an operand of {} cannot be computed in {}", dtype,
-                    dtype_of<T>());
-  f(TypeTag<bool>{});
-}
-
-template <class T>
-struct Source {
-  Array array;
-  BroadcastWalk walk;
-  bool direct;  // its chunks are read in place
-
-  Source(const Array& a, const Shape& result)
-      : array(a), walk(broadcast_walk(a.shape(), result)), direct(walk.whole && a.dtype() == dtype_of<T>()) {}
-
-  void load(T* to, std::int64_t start, std::int64_t n) const {
-    with_storage<T>(array.dtype(), [&]<class S>(TypeTag<S>) {
-      const S* data = array.as<const S>();
-      if (walk.whole)
-        load_run(to, data + start, 1, n);
-      else if (walk.scalar)
-        load_run(to, data, 0, n);
-      else
-        load_walk(to, data, start, n);
-    });
-  }
-
-  template <class S>
-  void load_walk(T* to, const S* data, std::int64_t start, std::int64_t n) const {
-    std::int64_t at[max_rank], offset = 0;
-    for (int axis = 0; axis < walk.rank; ++axis) {
-      at[axis] = start % walk.sizes[axis];
-      start /= walk.sizes[axis];
-      offset += at[axis] * walk.strides[axis];
-    }
-    while (n > 0) {
-      const std::int64_t run = std::min(n, walk.sizes[0] - at[0]);
-      load_run(to, data + offset, walk.strides[0], run);
-      to += run, n -= run, at[0] += run, offset += run * walk.strides[0];
-      for (int axis = 0; n > 0 && at[axis] == walk.sizes[axis]; ++axis) {
-        offset += walk.strides[axis + 1] - at[axis] * walk.strides[axis];
-        at[axis] = 0;
-        ++at[axis + 1];
-      }
-    }
-  }
-};
-
-template <class T>
-void store(const Array& to, std::int64_t start, const T* from, std::int64_t n) {
-  with_storage<T>(to.dtype(), [&]<class S>(TypeTag<S>) {
-    S* data = to.as<S>() + start;
-    for (std::int64_t i = 0; i < n; ++i) data[i] = convert<S>(from[i]);
-  });
-}
-
 // A program bound to arrays of one compute type.
 template <class T>
 class Execution {
  public:
-  // out: what may stand in the memory of an input; none where the program is read in parts.
+  // out: what may stand in the memory of an input.
   Execution(const Program& program, Arrays in, const Shape& shape, Arrays out)
       : program_(program), out_(out), large_(shape.size() >= prefetch_size) {
     const int operands = program.first_result() + static_cast<int>(program.instructions.size());
@@ -221,23 +145,49 @@ class Execution {
   bool large_;  // worth a prefetch
 };
 
-template <class T>
-void execute(const Program& program, Arrays in, Arrays out) {
-  const Execution<T> execution(program, in, out[0].shape(), out);
-  const std::int64_t n = out[0].size();
-  if (n <= task_size)
-    execution.run(0, n, out, 0);
-  else
-    parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end, out, 0); });
+// A single row is a loop already: its own code pays where the operands come from memory. A longer program saves a
+// call and a pass over the first-level cache with each instruction but one; to find its code takes some 50 ns.
+constexpr std::int64_t single_row_size = 16 * 1024, saved_size = 256;
+
+bool pays(const Program& program, std::int64_t n) {
+  return n * (static_cast<std::int64_t>(program.instructions.size()) - 1) >= saved_size || n >= single_row_size;
+}
+
+std::atomic<jit::Mode> current_mode = jit::Mode::automatic;
+
+// Calls f with what runs the program over arrays of this shape.
+template <class T, class F>
+void with_execution(const Program& program, Arrays in, const Shape& shape, Arrays out, F&& f) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const jit::Mode mode = jit::mode();
+    if (mode == jit::Mode::generated || (mode == jit::Mode::automatic && pays(program, shape.size()))) {
+      const GeneratedExecution<T> generated(program, in, shape, out);
+      if (generated.possible()) return f(generated);
+    }
+  }
+  f(Execution<T>(program, in, shape, out));
 }
 
 template <class T>
-void read_from(const Program& program, Arrays in, const Shape& shape, FunctionRef<void(ReadElements)> f) {
-  const Execution<T> execution(program, in, shape, {});
-  f([&](std::int64_t first, std::int64_t count, void* to) {
-    const Spec part{dtype_of<T>(), {count}};
-    const Array out{to, &part};
-    execution.run(first, first + count, {&out, 1}, first);
+void execute(const Program& program, Arrays in, Arrays out) {
+  const std::int64_t n = out[0].size();
+  with_execution<T>(program, in, out[0].shape(), out, [&](const auto& execution) {
+    if (n <= task_size)
+      execution.run(0, n, out, 0);
+    else
+      parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end, out, 0); });
+  });
+}
+
+template <class T>
+void read_from(const Program& program, Arrays in, const Spec& result, FunctionRef<void(ReadElements)> f) {
+  const Array parts{nullptr, &result};  // stands for outputs in memory of their own
+  with_execution<T>(program, in, result.shape, {&parts, 1}, [&](const auto& execution) {
+    f([&](std::int64_t first, std::int64_t count, void* to) {
+      const Spec part{dtype_of<T>(), {count}};
+      const Array out{to, &part};
+      execution.run(first, first + count, {&out, 1}, first);
+    });
   });
 }
 
@@ -265,9 +215,16 @@ void run_program(const Program& program, Arrays in, Arrays out) {
 
 void with_program(const Program& program, Arrays in, const Spec& result, FunctionRef<void(ReadElements)> f) {
   if (result.dtype == f64)
-    read_from<double>(program, in, result.shape, f);
+    read_from<double>(program, in, result, f);
   else
-    read_from<float>(program, in, result.shape, f);
+    read_from<float>(program, in, result, f);
 }
 
 }  // namespace thalweg
+
+namespace thalweg::jit {
+
+Mode mode() { return current_mode.load(std::memory_order_relaxed); }
+void set_mode(Mode mode) { current_mode = mode; }
+
+}  // namespace thalweg::jit

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "thalweg/backend/cpu/math-inl.h"
+#include "thalweg/backend/cpu/rounding-inl.h"
 #include "thalweg/backend/cpu/special.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -76,7 +77,7 @@ struct Vector {
 #define TW_MATH2(name) \
   friend HWY_INLINE Vector name(Vector x, Vector z) { return Vector(math::name(D(), x.v, z.v)); }
   // clang-format off
-  TW_MATH1(floor) TW_MATH1(ceil) TW_MATH1(round) TW_MATH1(sign)
+  TW_MATH1(floor) TW_MATH1(ceil) TW_MATH1(round) TW_MATH1(sign) TW_MATH1(round_to_bf16) TW_MATH1(round_to_f16)
   TW_MATH1(exp) TW_MATH1(expm1) TW_MATH1(log) TW_MATH1(log1p)
   TW_MATH1(sin) TW_MATH1(cos) TW_MATH1(tan) TW_MATH1(asin) TW_MATH1(acos) TW_MATH1(atan)
   TW_MATH1(sinh) TW_MATH1(cosh) TW_MATH1(tanh) TW_MATH1(asinh) TW_MATH1(acosh) TW_MATH1(atanh)

@@ -14,7 +14,11 @@ class RowsCursor final : public Cursor {
     counters_.count();
     return true;
   }
-  Element run(JobReader& job) const override { return rows_->at(job.number()); }
+  Element run(JobReader& job) const override {
+    const std::int64_t index = job.number();
+    const BusyTime busy(counters_, index);
+    return rows_->at(index);
+  }
   void save(StateWriter& state) const override { state.put(position_); }
   void restore(std::int64_t, StateReader& state) override { position_ = state.take("the row", size_); }
   void seek(std::int64_t position) override { position_ = position; }

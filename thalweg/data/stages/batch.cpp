@@ -11,7 +11,10 @@ class BatchCursor final : public GroupCursor {
       : GroupCursor(std::move(input), size, whole, counters), rows_(std::move(rows)) {}
   Element run(JobReader& job) const override {
     const std::int64_t count = job.number();
-    if (rows_) return rows_->gather(job.numbers(count));
+    if (rows_) {
+      const BusyTime busy(counters_);
+      return rows_->gather(job.numbers(count));
+    }
     BatchBuilder batch(count);
     for (std::int64_t i = 0; i < count; ++i) batch.add(input_->run(job));
     return batch.take();

@@ -215,6 +215,8 @@ Dataset zip(const std::vector<Dataset>& datasets) {
   return Dataset(std::make_shared<ZipNode>(std::move(nodes)));
 }
 
+Dataset Dataset::zip(const Dataset& beside) const { return data::zip({*this, beside}); }
+
 Dataset Dataset::concatenate(const Dataset& after) const {
   return Dataset(std::make_shared<ConcatenateNode>(node_, after.node_));
 }

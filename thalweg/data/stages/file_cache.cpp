@@ -14,6 +14,7 @@ class FileCacheCursor final : public Whole {
       : input_(std::move(input)), path_(path), fingerprint_(fingerprint), counters_(counters) {}
   void start(std::int64_t) override {
     position_ = 0;
+    ended_ = false;
     writer_.reset();
     if (!reader_ && std::filesystem::exists(path_)) reader_.emplace(path_, fingerprint_);
     if (reader_)
@@ -32,9 +33,12 @@ class FileCacheCursor final : public Whole {
 
  protected:
   std::optional<Element> make() override {
+    if (ended_) return {};
     const BusyTime busy(counters_, position_);
     ++position_;
+    ended_ = reader_.has_value();  // should it throw: nothing behind a damaged record can be trusted
     std::optional<Element> element = reader_ ? reader_->next() : make_and_write();
+    ended_ = false;
     if (element)
       counters_.count();
     else
@@ -60,7 +64,7 @@ class FileCacheCursor final : public Whole {
   std::optional<CacheReader> reader_;
   std::unique_ptr<CacheWriter> writer_;
   std::int64_t position_ = 0;
-  bool begun_ = false;
+  bool begun_ = false, ended_ = false;
 };
 
 class FileCacheNode final : public Node {

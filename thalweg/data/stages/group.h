@@ -8,14 +8,16 @@ namespace thalweg::data {
 class GroupCursor : public Over {
  public:
   GroupCursor(CursorPtr input, std::int64_t size, bool whole, StageCounters& counters)
-      : Over(std::move(input)), size_(size), whole_(whole), counters_(counters) {}
+      : Over(std::move(input)), counters_(counters), size_(size), whole_(whole) {}
   bool pull(Job& job) final;
   void seek(std::int64_t position) final { Over::seek(position * size_); }
+
+ protected:
+  StageCounters& counters_;
 
  private:
   const std::int64_t size_;
   const bool whole_;  // leaves out a last group that is not full
-  StageCounters& counters_;
 };
 
 class GroupNode : public Node {

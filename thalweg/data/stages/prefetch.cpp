@@ -8,7 +8,7 @@ class PrefetchNode final : public Node {
  public:
   PrefetchNode(NodePtr input, int buffer) : Node("prefetch", "", {std::move(input)}), buffer_(buffer) {}
   CursorPtr open(Counters& counters) const override {
-    return std::make_unique<Runner>(input().open(counters), input().workers(), buffer_, counters.of(*this));
+    return std::make_unique<Runner>(input().open(counters), input().workers(), buffer_, counters.of(*this), true);
   }
   std::int64_t cardinality() const override { return input().cardinality(); }
   bool buffered() const override { return true; }

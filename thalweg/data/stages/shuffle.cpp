@@ -96,6 +96,7 @@ class BufferCursor final : public Over {
   std::vector<Entry> entries_;
   std::deque<Snapshot> snapshots_;
   std::int64_t steps_ = 0, pulled_ = 0, next_snapshot_ = 0;
+  std::int64_t needed_ = 0;  // nothing older is in the buffer; found anew with each snapshot, since it takes a while
   bool ended_ = false;
 };
 
@@ -103,7 +104,7 @@ void BufferCursor::begin(std::int64_t epoch) {
   key_ = order_.at(epoch);
   entries_.clear();
   snapshots_.clear();
-  steps_ = pulled_ = next_snapshot_ = 0;
+  steps_ = pulled_ = next_snapshot_ = needed_ = 0;
   ended_ = false;
 }
 
@@ -117,8 +118,8 @@ void BufferCursor::remember_state() {
   Snapshot now{pulled_, {}};
   StateWriter writer(now.integers);
   input_->save(writer);
-  const std::int64_t needed = oldest();
-  while (snapshots_.size() > 1 && snapshots_[1].position <= needed) snapshots_.pop_front();
+  needed_ = oldest();
+  while (snapshots_.size() > 1 && snapshots_[1].position <= needed_) snapshots_.pop_front();
   snapshots_.push_back(std::move(now));
   next_snapshot_ = pulled_ + std::max<std::int64_t>(static_cast<std::int64_t>(most_), 64);
 }
@@ -167,9 +168,8 @@ void BufferCursor::save(StateWriter& state) const {
     state.put(0);
     return Over::save(state);
   }
-  const std::int64_t needed = oldest();
   const auto behind = std::find_if(snapshots_.begin() + 1, snapshots_.end(),
-                                   [&](const Snapshot& snapshot) { return snapshot.position > needed; });
+                                   [&](const Snapshot& snapshot) { return snapshot.position > needed_; });
   const Snapshot& last = *std::prev(behind);
   state.put(last.position);
   state.put(last.integers);
@@ -203,15 +203,15 @@ void BufferCursor::restore(std::int64_t epoch, StateReader& state) {
   std::unordered_map<std::int64_t, std::size_t> slots;
   for (std::size_t i = 0; i < positions.size(); ++i) slots[positions[i]] = i;
   if (pulled == 0) return;
+  entries_.resize(positions.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) entries_[i].position = positions[i];  // snapshots look at them
   remember_state();
-  std::vector<Entry> entries(positions.size());
   while (pulled_ < pulled) {
     Entry entry;
     TW_CHECK_USER(fetch(entry), "restore", "the data must be those of the saved state", "the data end at element {}",
                   pulled_);
-    if (const auto slot = slots.find(entry.position); slot != slots.end()) entries[slot->second] = std::move(entry);
+    if (const auto slot = slots.find(entry.position); slot != slots.end()) entries_[slot->second] = std::move(entry);
   }
-  entries_ = std::move(entries);
 }
 
 class ShuffleNode final : public LazyNode {

@@ -1,7 +1,8 @@
 // Joins elementwise nodes of one shape that feed each other into `fused` programs: operands are read once, results
 // between them stay in the cache. Scalar constants, fills and broadcasts become operands of the program.
 //   %2 = add %0 %1;  %3 = relu %2;  return %3     becomes     %3 = fused %0 %1 {rows = add relu}
-// Rounding stays where it was: every row rounds to the values' dtype, so that only f32 and f64 are joined.
+// Rounding stays where it was: every row rounds to the values' dtype, so that only f32 and f64 are joined. Casts from a
+// 16-bit type are loads, casts to one round, and are stores where others read the value.
 #include <algorithm>
 
 #include "thalweg/graph/passes/fusion_groups.h"
@@ -113,7 +114,7 @@ class GroupWriter {
     if (const RowInfo* row = row_of(*member.info)) {
       expressions_.emplace_back(member.outputs[0], call(row->row, operands));
     } else if (is_op(member, cast_info())) {
-      expressions_.emplace_back(member.outputs[0], operands[0]);  // booleans are 0 and 1 inside a program
+      expressions_.emplace_back(member.outputs[0], rounded(operands[0], graph_.spec(member.outputs[0]).dtype));
     } else {
       write_program(program_of(member.op.get()), operands, member.outputs);
     }
@@ -129,6 +130,12 @@ class GroupWriter {
     }
     for (std::size_t i = 0; i < outputs.size(); ++i)
       expressions_.emplace_back(outputs[i], values[static_cast<std::size_t>(program.outputs[i])]);
+  }
+
+  // Booleans are 0 and 1 inside a program, 16-bit floats what they can hold.
+  static Expression rounded(const Expression& x, DType dtype) {
+    if (!is_narrow(dtype)) return x;
+    return Expression::call(dtype == bf16 ? Row::round_to_bf16 : Row::round_to_f16, x);
   }
 
   // A row of operands; a factor or divisor of 1 changes no bit.
@@ -161,7 +168,8 @@ Graph fuse(Graph graph) {
   });
   std::vector<Node> nodes;
   for (const Members& members : groups.in_order()) {
-    if (!groups.is_elementwise(members[0])) {
+    const bool lone_cast = members.size() == 1 && is_op(graph.nodes[static_cast<std::size_t>(members[0])], cast_info());
+    if (lone_cast || !groups.is_elementwise(members[0])) {
       nodes.push_back(graph.nodes[static_cast<std::size_t>(members[0])]);
       continue;
     }

@@ -11,20 +11,27 @@
 namespace thalweg {
 namespace {
 
-constexpr std::size_t most_members = 24;   // more than a program has room for
+constexpr std::size_t most_members = 48;   // more than a program has room for
 constexpr std::size_t most_visited = 512;  // nodes looked at before a merge is given up
 
 bool computes_in(DType dtype) { return dtype == f32 || dtype == f64; }
 
-// The float type that the node's floats have; nullopt: not a node for a program.
+// Casts of booleans, and between f32 and a 16-bit type: programs load, round and store these.
+bool is_program_cast(const Graph& graph, const Node& node) {
+  if (!is_op(node, cast_info())) return false;
+  const DType from = graph.spec(node.inputs[0]).dtype, to = graph.spec(node.outputs[0]).dtype;
+  return from == boolean || (from == f32 && is_narrow(to)) || (is_narrow(from) && to == f32);
+}
+
+// The type that the node's floats are computed in; nullopt: not a node for a program.
 std::optional<DType> program_type(const Graph& graph, const Node& node) {
-  const bool from_boolean = is_op(node, cast_info()) && graph.spec(node.inputs[0]).dtype == boolean;
-  if (!row_of(*node.info) && !is_op(node, fused_info()) && !from_boolean) return std::nullopt;
+  const bool is_cast = is_program_cast(graph, node);
+  if (!row_of(*node.info) && !is_op(node, fused_info()) && !is_cast) return std::nullopt;
   std::optional<DType> type;
   for (const auto* list : {&node.inputs, &node.outputs})
     for (ValueId value : *list) {
       const DType dtype = graph.spec(value).dtype;
-      if (dtype == boolean) continue;
+      if (dtype == boolean || (is_cast && is_narrow(dtype))) continue;
       if (!computes_in(dtype) || (type && *type != dtype)) return std::nullopt;
       type = dtype;
     }
@@ -90,23 +97,38 @@ bool FusionGroups::comes_back(const Members& united) const {
   return false;
 }
 
+bool FusionGroups::is_load(int node) const {
+  const Node& cast = graph_.nodes[static_cast<std::size_t>(node)];
+  return is_op(cast, cast_info()) && is_narrow(graph_.spec(cast.inputs[0]).dtype);
+}
+
+// A load of a 16-bit value belongs to the node that reads it: with the node that rounded the value it would be one more
+// output, in f32.
 void FusionGroups::merge_all(const std::function<bool(const Members&)>& accept) {
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const auto node = static_cast<int>(i);
-    if (!is_elementwise(node)) continue;
+    if (!is_elementwise(node) || is_load(node)) continue;
     for (ValueId input : graph_.nodes[i].inputs) {
       const int maker = producer(input);
-      if (maker < 0 || !joinable(maker, node) || &group(maker) == &group(node)) continue;
-      Members united;
-      std::merge(group(maker).begin(), group(maker).end(), group(node).begin(), group(node).end(),
-                 std::back_inserter(united));
-      if (united.size() > most_members || comes_back(united) || !accept(united)) continue;
-      const int target = group_of_[static_cast<std::size_t>(maker)];
-      group(node).clear();
-      for (int member : united) group_of_[static_cast<std::size_t>(member)] = target;
-      members_[static_cast<std::size_t>(target)] = std::move(united);
+      if (maker < 0) continue;
+      merge(maker, node, accept);
+      if (!is_load(maker) || &group(maker) != &group(node)) continue;
+      const int rounder = producer(graph_.nodes[static_cast<std::size_t>(maker)].inputs[0]);
+      if (rounder >= 0) merge(rounder, node, accept);
     }
   }
+}
+
+void FusionGroups::merge(int maker, int node, const std::function<bool(const Members&)>& accept) {
+  if (!joinable(maker, node) || &group(maker) == &group(node)) return;
+  Members united;
+  std::merge(group(maker).begin(), group(maker).end(), group(node).begin(), group(node).end(),
+             std::back_inserter(united));
+  if (united.size() > most_members || comes_back(united) || !accept(united)) return;
+  const int target = group_of_[static_cast<std::size_t>(maker)];
+  group(node).clear();
+  for (int member : united) group_of_[static_cast<std::size_t>(member)] = target;
+  members_[static_cast<std::size_t>(target)] = std::move(united);
 }
 
 std::vector<ValueId> FusionGroups::outputs_of(const Members& members) const {

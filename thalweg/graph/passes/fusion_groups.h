@@ -33,6 +33,8 @@ class FusionGroups {
     return members_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(node)])];
   }
   bool joinable(int node, int with) const;
+  bool is_load(int node) const;  // a cast from a 16-bit type
+  void merge(int maker, int node, const std::function<bool(const Members&)>& accept);
   bool comes_back(const Members& united) const;
 
   const Graph& graph_;

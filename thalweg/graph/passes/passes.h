@@ -13,6 +13,7 @@ Graph eliminate_common(Graph graph);     // computes equal nodes once
 Graph fold_transposes(Graph graph);      // turns transposes into flags of the products that read them
 Graph recognise_attention(Graph graph);  // turns attention in single ops into the op that never holds all scores
 Graph recognise_head(Graph graph);       // turns products with large logits into losses that never hold all of them
+Graph narrow_values(Graph graph);        // lets products run in 16 bits, if the graph is to be so precise
 Graph fuse(Graph graph);                 // joins elementwise nodes into programs that walk their operands once
 Graph fuse_reductions(Graph graph);      // joins a program with the reduction that reads it
 

@@ -71,19 +71,20 @@ Specs infer(const Forward&, Inputs in) {
                 "expected {} values as in k {}, got v {}", k.shape[2], k.shape, v.shape);
   const Shape rows = q.shape.prefix(3);
   if (in.size() == 4) check_mask(in[3], concatenate(rows, Shape{k.shape[2]}));
-  return {Spec{q.dtype, concatenate(rows, Shape{v.shape[3]})}, Spec{q.dtype, concatenate(rows, Shape{2})}};
+  return {Spec{q.dtype, concatenate(rows, Shape{v.shape[3]})}, Spec{wide(q.dtype), concatenate(rows, Shape{2})}};
 }
 
 Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[2]}; }
 
-cpu::AttentionShape describe(const Scores& op, const Shape& q, const Shape& k, const Shape& v) {
+cpu::AttentionShape describe(const Scores& op, DType dtype, const Shape& q, const Shape& k, const Shape& v) {
   return {.batch = q[0],
           .heads = q[1],
           .queries = q[2],
           .keys = k[2],
           .depth = q[3],
           .value_depth = v[3],
-          .causal = op.causal};
+          .causal = op.causal,
+          .narrow = wide(dtype) != dtype};
 }
 
 cpu::AttentionMask describe(const Array& mask) {
@@ -101,45 +102,49 @@ double flops(const Forward& op, Inputs in) { return 2 * score_flops(op, in); }
 double flops(const Backward& op, Inputs in) { return 5 * score_flops(op, in); }
 
 std::int64_t workspace(const Forward& op, Inputs in) {
-  const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
+  const auto element = static_cast<std::size_t>(size_of(wide(in[0].dtype)));
   return static_cast<std::int64_t>(
-      cpu::attention_workspace_forward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
+      cpu::attention_workspace_forward(describe(op, in[0].dtype, in[0].shape, in[1].shape, in[2].shape), element));
 }
 std::int64_t workspace(const Backward& op, Inputs in) {
-  const auto element = static_cast<std::size_t>(size_of(in[0].dtype));
+  const auto element = static_cast<std::size_t>(size_of(wide(in[0].dtype)));
   return static_cast<std::int64_t>(
-      cpu::attention_workspace_backward(describe(op, in[0].shape, in[1].shape, in[2].shape), element));
+      cpu::attention_workspace_backward(describe(op, in[0].dtype, in[0].shape, in[1].shape, in[2].shape), element));
 }
 
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::attention_kernels<T>().forward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
-                                         .mask = in.size() == 4 ? describe(in[3]) : cpu::AttentionMask{},
-                                         .scale = static_cast<T>(op.scale),
-                                         .q = in[0].as<const T>(),
-                                         .k = in[1].as<const T>(),
-                                         .v = in[2].as<const T>(),
-                                         .o = out[0].as<T>(),
-                                         .statistics = out[1].as<T>(),
-                                         .workspace = scratch.data()});
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::attention_kernels<S>().forward(
+        {.shape = describe(op, in[0].dtype(), in[0].shape(), in[1].shape(), in[2].shape()),
+         .mask = in.size() == 4 ? describe(in[3]) : cpu::AttentionMask{},
+         .scale = static_cast<T>(op.scale),
+         .q = in[0].as<const S>(),
+         .k = in[1].as<const S>(),
+         .v = in[2].as<const S>(),
+         .o = out[0].as<S>(),
+         .statistics = out[1].as<T>(),
+         .workspace = scratch.data()});
   });
 }
 
 void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::attention_kernels<T>().backward({.shape = describe(op, in[0].shape(), in[1].shape(), in[2].shape()),
-                                          .mask = in.size() == 7 ? describe(in[6]) : cpu::AttentionMask{},
-                                          .scale = static_cast<T>(op.scale),
-                                          .q = in[0].as<const T>(),
-                                          .k = in[1].as<const T>(),
-                                          .v = in[2].as<const T>(),
-                                          .o = in[3].as<const T>(),
-                                          .statistics = in[4].as<const T>(),
-                                          .d_o = in[5].as<const T>(),
-                                          .dq = out[0].as<T>(),
-                                          .dk = out[1].as<T>(),
-                                          .dv = out[2].as<T>(),
-                                          .workspace = scratch.data()});
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::attention_kernels<S>().backward(
+        {.shape = describe(op, in[0].dtype(), in[0].shape(), in[1].shape(), in[2].shape()),
+         .mask = in.size() == 7 ? describe(in[6]) : cpu::AttentionMask{},
+         .scale = static_cast<T>(op.scale),
+         .q = in[0].as<const S>(),
+         .k = in[1].as<const S>(),
+         .v = in[2].as<const S>(),
+         .o = in[3].as<const S>(),
+         .statistics = in[4].as<const T>(),
+         .d_o = in[5].as<const S>(),
+         .dq = out[0].as<S>(),
+         .dk = out[1].as<S>(),
+         .dv = out[2].as<S>(),
+         .workspace = scratch.data()});
   });
 }
 

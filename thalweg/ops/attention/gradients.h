@@ -4,7 +4,7 @@
 
 namespace thalweg {
 
-// Both in f32 or f64.
+// In any float type; statistics of 16-bit operands are f32.
 struct AttentionResult {
   Tensor o;           // what attention gives
   Tensor statistics;  // [batch, heads, queries, 2]: the largest sign(scale) * q k^T and its weight, zeros without keys

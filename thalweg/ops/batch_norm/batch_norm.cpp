@@ -35,20 +35,22 @@ Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[1]}; }
 std::int64_t rows_of(const Shape& x) { return x.product(0, x.rank() - 1); }
 
 std::int64_t scratch_bytes(const Spec& x) {
-  return static_cast<std::int64_t>(cpu::batch_norm_workspace(rows_of(x.shape), x.shape.last())) * size_of(x.dtype);
+  return static_cast<std::int64_t>(cpu::batch_norm_workspace(rows_of(x.shape), x.shape.last())) *
+         size_of(wide(x.dtype));
 }
 std::int64_t workspace(const Forward&, Inputs in) { return scratch_bytes(in[0]); }
 std::int64_t workspace(const Backward&, Inputs in) { return scratch_bytes(in[0]); }
 
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::batch_norm_kernels<T>().forward({.rows = rows_of(in[0].shape()),
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::batch_norm_kernels<S>().forward({.rows = rows_of(in[0].shape()),
                                           .channels = in[0].shape().last(),
                                           .epsilon = static_cast<T>(op.epsilon),
-                                          .x = in[0].as<const T>(),
+                                          .x = in[0].as<const S>(),
                                           .scale = in[1].as<const T>(),
                                           .offset = in[2].as<const T>(),
-                                          .y = out[0].as<T>(),
+                                          .y = out[0].as<S>(),
                                           .mean = out[1].as<T>(),
                                           .variance = out[2].as<T>(),
                                           .rstd = out[3].as<T>(),
@@ -57,15 +59,16 @@ void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
 }
 
 void run(const Backward&, Arrays in, Arrays out, Scratch scratch) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::batch_norm_kernels<T>().gradient({.rows = rows_of(in[0].shape()),
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::batch_norm_kernels<S>().gradient({.rows = rows_of(in[0].shape()),
                                            .channels = in[0].shape().last(),
-                                           .x = in[0].as<const T>(),
+                                           .x = in[0].as<const S>(),
                                            .scale = in[1].as<const T>(),
                                            .mean = in[2].as<const T>(),
                                            .rstd = in[3].as<const T>(),
-                                           .dy = in[4].as<const T>(),
-                                           .dx = out[0].as<T>(),
+                                           .dy = in[4].as<const S>(),
+                                           .dx = out[0].as<S>(),
                                            .dscale = out[1].as<T>(),
                                            .doffset = out[2].as<T>(),
                                            .workspace = reinterpret_cast<T*>(scratch.data())});

@@ -1,5 +1,6 @@
 #include "thalweg/ops/cast/cast.h"
 
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
 #include "thalweg/core/thread_pool.h"
@@ -17,14 +18,31 @@ TW_FIELDS(Cast, dtype)
 
 Specs infer(const Cast& op, Inputs in) { return {Spec{op.dtype, in[0].shape}}; }
 
+template <class T>
+constexpr bool is_narrow = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+template <class From, class To>
+void convert_all(const From* __restrict x, std::int64_t count, To* __restrict y) {
+  if constexpr (is_narrow<From> && std::is_same_v<To, float>) {
+    cpu::widen(x, count, y);
+  } else if constexpr (std::is_same_v<From, float> && is_narrow<To>) {
+    cpu::narrow(x, count, y);
+  } else {  // in blocks of a fixed length, which the compiler turns into vectors
+    constexpr std::int64_t block = 16;
+    std::int64_t i = 0;
+    for (; i + block <= count; i += block)
+      for (std::int64_t j = 0; j < block; ++j) y[i + j] = convert<To>(x[i + j]);
+    for (; i < count; ++i) y[i] = convert<To>(x[i]);
+  }
+}
+
 void run(const Cast&, Arrays in, Arrays out) {
   with_type(in[0].dtype(), [&]<class From>(TypeTag<From>) {
     with_type(out[0].dtype(), [&]<class To>(TypeTag<To>) {
       const auto* x = in[0].as<const From>();
       auto* y = out[0].as<To>();
-      parallel_ranges(in[0].size(), 32 * 1024, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) y[i] = convert<To>(x[i]);
-      });
+      parallel_ranges(in[0].size(), 32 * 1024,
+                      [&](std::int64_t begin, std::int64_t end) { convert_all(x + begin, end - begin, y + begin); });
     });
   });
 }

@@ -7,12 +7,12 @@
 #include "thalweg/backend/cpu/convolution.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
-#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/convolution/gradients.h"
 #include "thalweg/ops/convolution/strict.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/widen.h"
 #include "thalweg/ops/window.h"
 
 namespace thalweg {
@@ -40,11 +40,13 @@ struct BackwardData : Geometry {
   Ints input;  // spatial sizes of x
 };             // y, w -> x
 struct BackwardWeights : Geometry {
-  Ints kernel;  // spatial sizes of w
-};              // x, y -> w
+  Ints kernel;               // spatial sizes of w
+  bool wide_result = false;  // of 16-bit operands: the sums in f32, as they are
+};                           // x, y -> w
 TW_FIELDS(Forward, spatial, options.strides, options.padding, options.dilations, options.groups, strict)
 TW_FIELDS(BackwardData, spatial, options.strides, options.padding, options.dilations, options.groups, strict, input)
-TW_FIELDS(BackwardWeights, spatial, options.strides, options.padding, options.dilations, options.groups, strict, kernel)
+TW_FIELDS(BackwardWeights, spatial, options.strides, options.padding, options.dilations, options.groups, strict, kernel,
+          wide_result)
 
 constexpr const char* forward_names[] = {"conv1d", "conv2d", "conv3d"};
 constexpr const char* transpose_names[] = {"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"};
@@ -123,7 +125,9 @@ cpu::Convolution describe(const BackwardData& op, DType dtype, const Shape& y, c
   return describe(transpose_names[op.spatial - 1], op, dtype, x_shape(op, y, w), w);
 }
 cpu::Convolution describe(const BackwardWeights& op, DType dtype, const Shape& x, const Shape& y) {
-  return describe(forward_names[op.spatial - 1], op, dtype, x, w_shape(op, x, y));
+  cpu::Convolution c = describe(forward_names[op.spatial - 1], op, dtype, x, w_shape(op, x, y));
+  c.wide_gradient = op.wide_result;
+  return c;
 }
 
 Specs infer(const Forward& op, Inputs in) {
@@ -148,7 +152,8 @@ Specs infer(const BackwardWeights& op, Inputs in) {
   const Shape expected = output_shape_of(describe(op, in[0].dtype, in[0].shape, in[1].shape));
   TW_CHECK_INTERNAL(expected == in[1].shape, "convolution_backward_weights", "expected a gradient {}, got {}", expected,
                     in[1].shape);
-  return {Spec{in[0].dtype, w_shape(op, in[0].shape, in[1].shape)}};
+  const DType dtype = op.wide_result ? wide(in[0].dtype) : in[0].dtype;
+  return {Spec{dtype, w_shape(op, in[0].shape, in[1].shape)}};
 }
 
 std::size_t workspace_of(const Forward&, const cpu::Convolution& c) { return cpu::convolution_forward_workspace(c); }

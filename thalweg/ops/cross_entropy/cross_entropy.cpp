@@ -28,8 +28,8 @@ Specs infer_losses(const char* op, const Spec& logits) {
                 logits.dtype);
   TW_CHECK_USER(logits.rank() >= 1 && logits.shape.last() >= 1, op, "logits are [..., classes]",
                 "expected logits with at least one class, got {}", logits.shape);
-  const Spec loss{logits.dtype, logits.shape.without(logits.rank() - 1)};
-  return {loss, Spec{logits.dtype, concatenate(loss.shape, Shape{2})}};
+  const Spec loss{wide(logits.dtype), logits.shape.without(logits.rank() - 1)};  // of 16-bit logits: f32
+  return {loss, Spec{loss.dtype, concatenate(loss.shape, Shape{2})}};
 }
 
 Specs infer(const Dense&, Inputs in) {
@@ -57,36 +57,41 @@ Specs infer(const DenseBackward&, Inputs in) { return {in[1]}; }
 
 Specs infer(const SparseBackward&, Inputs in) { return {in[1]}; }
 
-// body(kernels, rows, n, TypeTag<T>)
+// body(kernels, rows, n, TypeTag<S>), S of the logits and their gradients; the rest is T.
 template <class Body>
 void with_kernels(const Array& logits, Body body) {
   const std::int64_t n = logits.shape().last();
-  with_wide_type(logits.dtype(),
-                 [&]<class T>(TypeTag<T> tag) { body(cpu::cross_entropy_kernels<T>(), logits.size() / n, n, tag); });
+  cpu::with_float_type(logits.dtype(), [&]<class S>(TypeTag<S> tag) {
+    body(cpu::cross_entropy_kernels<S>(), logits.size() / n, n, tag);
+  });
 }
 
 void run(const Dense&, Arrays in, Arrays out) {
-  with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.dense(in[1].as<const T>(), in[0].as<const T>(), rows, n, out[0].as<T>(), out[1].as<T>());
+  with_kernels(in[1], [&]<class S>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    kernels.dense(in[1].as<const S>(), in[0].as<const T>(), rows, n, out[0].as<T>(), out[1].as<T>());
   });
 }
 void run(const Sparse&, Arrays in, Arrays out) {
   check_labels("sparse_softmax_cross_entropy", in[0], in[1].shape().last());
-  with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse(in[1].as<const T>(), label_view(in[0]), rows, n, out[0].as<T>(), out[1].as<T>());
+  with_kernels(in[1], [&]<class S>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    kernels.sparse(in[1].as<const S>(), label_view(in[0]), rows, n, out[0].as<T>(), out[1].as<T>());
   });
 }
 void run(const DenseBackward&, Arrays in, Arrays out) {
-  with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.dense_gradient(in[1].as<const T>(), in[0].as<const T>(), in[2].as<const T>(), in[3].as<const T>(), rows, n,
-                           out[0].as<T>());
+  with_kernels(in[1], [&]<class S>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    kernels.dense_gradient(in[1].as<const S>(), in[0].as<const T>(), in[2].as<const T>(), in[3].as<const T>(), rows, n,
+                           out[0].as<S>());
   });
 }
 void run(const SparseBackward&, Arrays in, Arrays out) {
   check_labels("sparse_softmax_cross_entropy_backward", in[0], in[1].shape().last());
-  with_kernels(in[1], [&]<class T>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<T>) {
-    kernels.sparse_gradient(in[1].as<const T>(), label_view(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n,
-                            out[0].as<T>());
+  with_kernels(in[1], [&]<class S>(const auto& kernels, std::int64_t rows, std::int64_t n, TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    kernels.sparse_gradient(in[1].as<const S>(), label_view(in[0]), in[2].as<const T>(), in[3].as<const T>(), rows, n,
+                            out[0].as<S>());
   });
 }
 

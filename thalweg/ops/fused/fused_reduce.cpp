@@ -6,6 +6,7 @@
 #include "thalweg/ops/fused/program_fields.h"
 #include "thalweg/ops/reduce/reduce_op.h"
 #include "thalweg/ops/registry.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg {
 namespace {
@@ -29,10 +30,11 @@ void visit_op(FusedReduce& op, FieldVisitor& visitor) {
   op.reduction->visit(const_cast<void*>(op.attributes.get()), visitor);
 }
 
-// What the program makes.
+// What the program makes, in the type that it computes in.
 Spec elements(Inputs in) {
   Spec result{in[0].dtype, broadcast_shapes("fused_reduce", in)};
   for (int i = 1; i < in.size() && !is_float(result.dtype); ++i) result.dtype = in[i].dtype;
+  result.dtype = wide(result.dtype);
   return result;
 }
 

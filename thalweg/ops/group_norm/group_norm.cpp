@@ -20,29 +20,30 @@ TW_FIELDS(Forward, groups, epsilon)
 TW_FIELDS(Backward, groups, epsilon)
 
 Specs infer(const Forward& op, Inputs in) {
-  const Spec group{in[0].dtype, Shape{in[0].shape[0], op.groups}};
+  const Spec group{wide(in[0].dtype), Shape{in[0].shape[0], op.groups}};  // x may be 16-bit where the rest is f32
   return {in[0], group, group};
 }
 Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[1]}; }
 
 std::int64_t scratch_bytes(const Spec& x) {
-  return static_cast<std::int64_t>(cpu::group_norm_workspace(x.shape[0], x.shape.last())) * size_of(x.dtype);
+  return static_cast<std::int64_t>(cpu::group_norm_workspace(x.shape[0], x.shape.last())) * size_of(wide(x.dtype));
 }
 std::int64_t workspace(const Forward&, Inputs in) { return scratch_bytes(in[0]); }
 std::int64_t workspace(const Backward&, Inputs in) { return scratch_bytes(in[0]); }
 
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
   const Shape& x = in[0].shape();
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::group_norm_kernels<T>().forward({.batch = x[0],
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::group_norm_kernels<S>().forward({.batch = x[0],
                                           .spatial = x.product(1, x.rank() - 1),
                                           .groups = op.groups,
                                           .group_size = x.last() / op.groups,
                                           .epsilon = static_cast<T>(op.epsilon),
-                                          .x = in[0].as<const T>(),
+                                          .x = in[0].as<const S>(),
                                           .scale = in[1].as<const T>(),
                                           .offset = in[2].as<const T>(),
-                                          .y = out[0].as<T>(),
+                                          .y = out[0].as<S>(),
                                           .mean = out[1].as<T>(),
                                           .rstd = out[2].as<T>(),
                                           .workspace = reinterpret_cast<T*>(scratch.data())});
@@ -51,17 +52,18 @@ void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
 
 void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
   const Shape& x = in[0].shape();
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::group_norm_kernels<T>().gradient({.batch = x[0],
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::group_norm_kernels<S>().gradient({.batch = x[0],
                                            .spatial = x.product(1, x.rank() - 1),
                                            .groups = op.groups,
                                            .group_size = x.last() / op.groups,
-                                           .x = in[0].as<const T>(),
+                                           .x = in[0].as<const S>(),
                                            .scale = in[1].as<const T>(),
                                            .mean = in[2].as<const T>(),
                                            .rstd = in[3].as<const T>(),
-                                           .dy = in[4].as<const T>(),
-                                           .dx = out[0].as<T>(),
+                                           .dy = in[4].as<const S>(),
+                                           .dx = out[0].as<S>(),
                                            .dscale = out[1].as<T>(),
                                            .doffset = out[2].as<T>(),
                                            .workspace = reinterpret_cast<T*>(scratch.data())});

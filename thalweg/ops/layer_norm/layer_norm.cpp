@@ -24,7 +24,8 @@ TW_FIELDS(LayerBackward, epsilon)
 TW_FIELDS(Rms, epsilon)
 TW_FIELDS(RmsBackward, epsilon)
 
-Spec row_spec(const Spec& x) { return {x.dtype, x.shape.without(x.rank() - 1)}; }
+// x and dy may be 16-bit where the rest is f32.
+Spec row_spec(const Spec& x) { return {wide(x.dtype), x.shape.without(x.rank() - 1)}; }
 
 Specs infer(const Layer&, Inputs in) { return {in[0], row_spec(in[0]), row_spec(in[0])}; }
 Specs infer(const LayerBackward&, Inputs in) { return {in[0], in[1], in[1]}; }
@@ -34,28 +35,30 @@ Specs infer(const RmsBackward&, Inputs in) { return {in[0], in[1]}; }
 std::int64_t rows_of(const Shape& x) { return x.product(0, x.rank() - 1); }
 
 void run(const Layer& op, Arrays in, Arrays out) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().layer_norm({.rows = rows_of(in[0].shape()),
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::row_norm_kernels<S>().layer_norm({.rows = rows_of(in[0].shape()),
                                            .n = in[0].shape().last(),
                                            .epsilon = static_cast<T>(op.epsilon),
-                                           .x = in[0].as<const T>(),
+                                           .x = in[0].as<const S>(),
                                            .scale = in[1].as<const T>(),
                                            .offset = in[2].as<const T>(),
-                                           .y = out[0].as<T>(),
+                                           .y = out[0].as<S>(),
                                            .mean = out[1].as<T>(),
                                            .rstd = out[2].as<T>()});
   });
 }
 
 void run(const Rms& op, Arrays in, Arrays out) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().rms_norm({.rows = rows_of(in[0].shape()),
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::row_norm_kernels<S>().rms_norm({.rows = rows_of(in[0].shape()),
                                          .n = in[0].shape().last(),
                                          .epsilon = static_cast<T>(op.epsilon),
-                                         .x = in[0].as<const T>(),
+                                         .x = in[0].as<const S>(),
                                          .scale = in[1].as<const T>(),
                                          .offset = nullptr,
-                                         .y = out[0].as<T>(),
+                                         .y = out[0].as<S>(),
                                          .mean = nullptr,
                                          .rstd = out[1].as<T>()});
   });
@@ -63,21 +66,22 @@ void run(const Rms& op, Arrays in, Arrays out) {
 
 std::int64_t gradient_workspace(const Spec& x) {
   return static_cast<std::int64_t>(cpu::row_norm_gradient_workspace(rows_of(x.shape), x.shape.last())) *
-         size_of(x.dtype);
+         size_of(wide(x.dtype));
 }
 std::int64_t workspace(const LayerBackward&, Inputs in) { return gradient_workspace(in[0]); }
 std::int64_t workspace(const RmsBackward&, Inputs in) { return gradient_workspace(in[0]); }
 
 void run(const LayerBackward&, Arrays in, Arrays out, Scratch scratch) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().layer_norm_gradient({.rows = rows_of(in[0].shape()),
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::row_norm_kernels<S>().layer_norm_gradient({.rows = rows_of(in[0].shape()),
                                                     .n = in[0].shape().last(),
-                                                    .x = in[0].as<const T>(),
+                                                    .x = in[0].as<const S>(),
                                                     .scale = in[1].as<const T>(),
                                                     .mean = in[2].as<const T>(),
                                                     .rstd = in[3].as<const T>(),
-                                                    .dy = in[4].as<const T>(),
-                                                    .dx = out[0].as<T>(),
+                                                    .dy = in[4].as<const S>(),
+                                                    .dx = out[0].as<S>(),
                                                     .dscale = out[1].as<T>(),
                                                     .doffset = out[2].as<T>(),
                                                     .workspace = reinterpret_cast<T*>(scratch.data())});
@@ -85,15 +89,16 @@ void run(const LayerBackward&, Arrays in, Arrays out, Scratch scratch) {
 }
 
 void run(const RmsBackward&, Arrays in, Arrays out, Scratch scratch) {
-  with_wide_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::row_norm_kernels<T>().rms_norm_gradient({.rows = rows_of(in[0].shape()),
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::row_norm_kernels<S>().rms_norm_gradient({.rows = rows_of(in[0].shape()),
                                                   .n = in[0].shape().last(),
-                                                  .x = in[0].as<const T>(),
+                                                  .x = in[0].as<const S>(),
                                                   .scale = in[1].as<const T>(),
                                                   .mean = nullptr,
                                                   .rstd = in[2].as<const T>(),
-                                                  .dy = in[3].as<const T>(),
-                                                  .dx = out[0].as<T>(),
+                                                  .dy = in[3].as<const S>(),
+                                                  .dx = out[0].as<S>(),
                                                   .dscale = out[1].as<T>(),
                                                   .doffset = nullptr,
                                                   .workspace = reinterpret_cast<T*>(scratch.data())});

@@ -5,7 +5,7 @@
 
 namespace thalweg {
 
-// All in f32 or f64, with x [rows, size].
+// All in f32 or f64, x and w also in 16 bits with the rest in f32; x [rows, size].
 CrossEntropyResult linear_cross_entropy_forward(const Tensor& labels, const Tensor& x, const Tensor& w,
                                                 const LinearCrossEntropy& options);
 

@@ -48,11 +48,12 @@ Specs infer(const Forward& op, Inputs in) {
   if (in.size() > forward_inputs)
     TW_CHECK_USER(in[forward_inputs].shape == Shape{classes}, name, "the bias has a number for every class",
                   "expected a bias {}, got {}", Shape{classes}, in[forward_inputs].shape);
-  return {Spec{x.dtype, labels.shape}, Spec{x.dtype, {labels.shape[0], 2}}};
+  const DType dtype = wide(x.dtype);  // of 16-bit x and w: f32
+  return {Spec{dtype, labels.shape}, Spec{dtype, {labels.shape[0], 2}}};
 }
 
 Specs infer(const Backward&, Inputs in) {
-  Specs gradients{in[1], in[2]};
+  Specs gradients{in[1], Spec{wide(in[2].dtype), in[2].shape}};
   if (in.size() > backward_inputs) gradients.push_back(in[backward_inputs]);
   return gradients;
 }
@@ -61,12 +62,12 @@ cpu::LossHead describe(const Head& op, const Shape& x, const Shape& w) {
   return {.rows = x[0], .depth = x[1], .classes = classes_of(op, w), .transposed = op.transpose_w};
 }
 
-template <class T>
-cpu::LossHeadInputs<T> describe(const Head& op, Arrays in, std::size_t bias) {
+template <class S>
+cpu::LossHeadInputs<S> describe(const Head& op, Arrays in, std::size_t bias) {
   return {.head = describe(op, in[1].shape(), in[2].shape()),
-          .x = in[1].as<const T>(),
-          .w = in[2].as<const T>(),
-          .bias = in.size() > bias ? in[bias].as<const T>() : nullptr,
+          .x = in[1].as<const S>(),
+          .w = in[2].as<const S>(),
+          .bias = in.size() > bias ? in[bias].as<const cpu::Wide<S>>() : nullptr,
           .labels = label_view(in[0])};
 }
 
@@ -76,28 +77,32 @@ double flops(const Backward&, Inputs in) { return 3 * product_flops(in); }
 
 std::int64_t workspace(const Forward& op, Inputs in) {
   const cpu::LossHead head = describe(op, in[1].shape, in[2].shape);
-  return in[1].dtype == f64 ? cpu::loss_head_workspace_forward<double>(head)
-                            : cpu::loss_head_workspace_forward<float>(head);
+  std::int64_t bytes = 0;
+  cpu::with_float_type(in[1].dtype, [&]<class S>(TypeTag<S>) { bytes = cpu::loss_head_workspace_forward<S>(head); });
+  return bytes;
 }
 std::int64_t workspace(const Backward& op, Inputs in) {
   const cpu::LossHead head = describe(op, in[1].shape, in[2].shape);
-  return in[1].dtype == f64 ? cpu::loss_head_workspace_backward<double>(head)
-                            : cpu::loss_head_workspace_backward<float>(head);
+  std::int64_t bytes = 0;
+  cpu::with_float_type(in[1].dtype, [&]<class S>(TypeTag<S>) { bytes = cpu::loss_head_workspace_backward<S>(head); });
+  return bytes;
 }
 
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
   check_labels("linear_cross_entropy", in[0], classes_of(op, in[2].shape()));
-  with_wide_type(in[1].dtype(), [&]<class T>(TypeTag<T>) {
-    cpu::loss_head_forward(describe<T>(op, in, forward_inputs), out[0].as<T>(), out[1].as<T>(), scratch);
+  cpu::with_float_type(in[1].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::loss_head_forward(describe<S>(op, in, forward_inputs), out[0].as<T>(), out[1].as<T>(), scratch);
   });
 }
 
 void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
   check_labels("linear_cross_entropy_backward", in[0], classes_of(op, in[2].shape()));
-  with_wide_type(in[1].dtype(), [&]<class T>(TypeTag<T>) {
-    const cpu::LossHeadGradients<T> gradients{out[0].as<T>(), out[1].as<T>(),
+  cpu::with_float_type(in[1].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    const cpu::LossHeadGradients<S> gradients{out[0].as<S>(), out[1].as<T>(),
                                               out.size() > 2 ? out[2].as<T>() : nullptr};
-    cpu::loss_head_backward(describe<T>(op, in, backward_inputs), in[3].as<const T>(), in[4].as<const T>(), gradients,
+    cpu::loss_head_backward(describe<S>(op, in, backward_inputs), in[3].as<const T>(), in[4].as<const T>(), gradients,
                             scratch);
   });
 }

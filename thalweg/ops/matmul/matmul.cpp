@@ -6,17 +6,19 @@
 #include "thalweg/backend/cpu/gemm.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
-#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/transpose/transpose.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg {
 namespace {
 
-struct MatmulOp : Matmul {};
-TW_FIELDS(MatmulOp, transpose_a, transpose_b)
+struct MatmulOp : Matmul {
+  bool wide_result = false;  // of 16-bit operands: the sums in f32, as they are
+};
+TW_FIELDS(MatmulOp, transpose_a, transpose_b, wide_result)
 
 Shape batch_of(const Shape& shape) { return shape.prefix(shape.rank() - 2); }
 
@@ -59,7 +61,8 @@ Specs infer(const MatmulOp& op, Inputs in) {
              : std::string(
                    "the last axis of a and the one before the last of b must agree; see {.transpose_a, .transpose_b}"),
       "inner sizes differ: a {} has {}, b {} has {}", a.shape, k, b.shape, other);
-  return {Spec{a.dtype, concatenate(broadcast_batch(a, b), Shape{rows_of(a.shape, op.transpose_a), n})}};
+  const DType dtype = op.wide_result ? wide(a.dtype) : a.dtype;
+  return {Spec{dtype, concatenate(broadcast_batch(a, b), Shape{rows_of(a.shape, op.transpose_a), n})}};
 }
 
 // The product as calls of gemm: one for each entry of `outer`, whose axes are those that no single stride can walk.
@@ -89,7 +92,8 @@ Calls plan(const MatmulOp& op, const Shape& a, const Shape& b, const Shape& batc
                  .n = columns_of(b, op.transpose_b),
                  .k = columns_of(a, op.transpose_a),
                  .transpose_a = op.transpose_a,
-                 .transpose_b = op.transpose_b};
+                 .transpose_b = op.transpose_b,
+                 .wide_result = op.wide_result};
   int inner = batch.rank();  // axes from here on are walked by one stride in each operand
   while (inner > 0) {
     const auto extends = [&](const Ints& steps, std::int64_t stride) {
@@ -124,10 +128,10 @@ std::int64_t workspace(const MatmulOp& op, Inputs in) {
 
 void run(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch) {
   const Calls calls = plan(op, in[0].shape(), in[1].shape(), batch_of(out[0].shape()), in[0].dtype());
-  const std::int64_t width = size_of(in[0].dtype()), entries = calls.outer.size();
+  const std::int64_t width = size_of(in[0].dtype()), out_width = size_of(out[0].dtype()), entries = calls.outer.size();
   if (out[0].size() == 0) return;
   if (calls.gemm.k == 0) {
-    std::memset(out[0].data, 0, static_cast<std::size_t>(out[0].size() * width));
+    std::memset(out[0].data, 0, static_cast<std::size_t>(out[0].size() * out_width));
     return;
   }
   for (std::int64_t entry = 0; entry < entries; ++entry) {
@@ -139,7 +143,7 @@ void run(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch) {
     }
     cpu::gemm(calls.gemm, in[0].as<const std::byte>() + offset_a * width,
               in[1].as<const std::byte>() + offset_b * width,
-              out[0].as<std::byte>() + entry * (out[0].size() / entries) * width, scratch);
+              out[0].as<std::byte>() + entry * (out[0].size() / entries) * out_width, scratch);
   }
 }
 

@@ -1,5 +1,8 @@
-// Largest values of f32 windows that do not overlap, vectors of channels at a time: every input position belongs to one
-// place at most, so that the backward pass writes each once.
+// Largest values of windows that do not overlap, in f32 or 16 bits, vectors of channels at a time: every input position
+// belongs to one place at most, so that the backward pass writes each once.
+#include <algorithm>
+#include <cstring>
+
 #include "thalweg/backend/cpu/targets.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/pool/kernels.h"
@@ -8,6 +11,8 @@
 #define HWY_TARGET_INCLUDE "thalweg/ops/pool/apart.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+// After foreach_target: compiled once per target.
+#include "thalweg/backend/cpu/narrow-inl.h"
 
 #ifndef THALWEG_OPS_POOL_APART_SOURCE
 #define THALWEG_OPS_POOL_APART_SOURCE
@@ -44,6 +49,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using math::load_as, math::store_as;
 
 // body(vector tag, channel) over all channels; the last whole vector may overlap the one before.
 template <class Body>
@@ -60,46 +66,69 @@ void for_vectors(std::int64_t channels, Body body) {
 }
 
 // A NaN is larger than any number.
-void forward(const PoolShape& shape, const PoolPlace& place, const float* x, float* y) {
+template <class S>
+void forward(const PoolShape& shape, const PoolPlace& place, const S* x, S* y) {
   const Taps taps = taps_of(shape, place);
   for_vectors(shape.channels, [&](auto d, std::int64_t c) {
-    auto best = hn::LoadU(d, x + taps.offsets[0] + c);
+    auto best = load_as(d, x + taps.offsets[0] + c);
     for (int t = 1; t < taps.count; ++t) {
-      const auto value = hn::LoadU(d, x + taps.offsets[t] + c);
+      const auto value = load_as(d, x + taps.offsets[t] + c);
       best = hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::Ne(value, value)), value, best);
     }
-    hn::StoreU(best, d, y + c);
+    store_as(d, best, y + c);
   });
 }
 
 // dy goes to the first of the largest values, zeros to the others.
-void backward(const PoolShape& shape, const PoolPlace& place, const float* x, const float* dy, float* dx) {
+template <class S>
+void backward(const PoolShape& shape, const PoolPlace& place, const S* x, const S* dy, S* dx) {
   const Taps taps = taps_of(shape, place);
   for_vectors(shape.channels, [&](auto d, std::int64_t c) {
-    auto best = hn::LoadU(d, x + taps.offsets[0] + c), chosen = hn::Zero(d);
+    auto best = load_as(d, x + taps.offsets[0] + c), chosen = hn::Zero(d);
     for (int t = 1; t < taps.count; ++t) {
-      const auto value = hn::LoadU(d, x + taps.offsets[t] + c);
+      const auto value = load_as(d, x + taps.offsets[t] + c);
       const auto first_nan = hn::And(hn::Ne(value, value), hn::Eq(best, best));
       const auto larger = hn::Or(hn::Gt(value, best), first_nan);
       best = hn::IfThenElse(larger, value, best);
       chosen = hn::IfThenElse(larger, hn::Set(d, static_cast<float>(t)), chosen);
     }
-    const auto gradient = hn::LoadU(d, dy + c);
+    const auto gradient = load_as(d, dy + c);
     for (int t = 0; t < taps.count; ++t)
-      hn::StoreU(hn::IfThenElseZero(hn::Eq(chosen, hn::Set(d, static_cast<float>(t))), gradient), d,
-                 dx + taps.offsets[t] + c);
+      store_as(d, hn::IfThenElseZero(hn::Eq(chosen, hn::Set(d, static_cast<float>(t))), gradient),
+               dx + taps.offsets[t] + c);
   });
 }
 
-void forward_all(const PoolShape& shape, std::int64_t begin, std::int64_t end, const float* x, float* y) {
+template <class S>
+void forward_places(const PoolShape& shape, std::int64_t begin, std::int64_t end, const void* x, void* y) {
   for (std::int64_t i = begin; i < end; ++i)
-    forward(shape, place_of(i, shape.window, &WindowAxis::output), x, y + i * shape.channels);
+    forward(shape, place_of(i, shape.window, &WindowAxis::output), static_cast<const S*>(x),
+            static_cast<S*>(y) + i * shape.channels);
 }
 
-void backward_all(const PoolShape& shape, std::int64_t begin, std::int64_t end, const float* x, const float* dy,
-                  float* dx) {
+template <class S>
+void backward_places(const PoolShape& shape, std::int64_t begin, std::int64_t end, const void* x, const void* dy,
+                     void* dx) {
   for (std::int64_t i = begin; i < end; ++i)
-    backward(shape, place_of(i, shape.window, &WindowAxis::output), x, dy + i * shape.channels, dx);
+    backward(shape, place_of(i, shape.window, &WindowAxis::output), static_cast<const S*>(x),
+             static_cast<const S*>(dy) + i * shape.channels, static_cast<S*>(dx));
+}
+
+// f(TypeTag<S>) of f32, f16 or bf16.
+template <class F>
+void with_storage(DType dtype, F f) {
+  if (dtype == f16) return f(TypeTag<Half>{});
+  if (dtype == bf16) return f(TypeTag<BFloat16>{});
+  f(TypeTag<float>{});
+}
+
+void forward_all(DType dtype, const PoolShape& shape, std::int64_t begin, std::int64_t end, const void* x, void* y) {
+  with_storage(dtype, [&]<class S>(TypeTag<S>) { forward_places<S>(shape, begin, end, x, y); });
+}
+
+void backward_all(DType dtype, const PoolShape& shape, std::int64_t begin, std::int64_t end, const void* x,
+                  const void* dy, void* dx) {
+  with_storage(dtype, [&]<class S>(TypeTag<S>) { backward_places<S>(shape, begin, end, x, dy, dx); });
 }
 
 }  // namespace
@@ -130,24 +159,27 @@ bool covers_all(const PoolShape& shape) {
 
 }  // namespace
 
-bool lies_apart(const PoolShape& shape) {
+bool lies_apart(const PoolShape& shape, DType dtype) {
   const auto& window = shape.window;
-  return window[0].taps * window[1].taps * window[2].taps <= most_taps &&
+  return (dtype == f32 || dtype == f16 || dtype == bf16) &&
+         window[0].taps * window[1].taps * window[2].taps <= most_taps &&
          std::all_of(window.begin(), window.end(), [](const WindowAxis& axis) { return axis.stride >= axis.taps; });
 }
 
-void run_max_pool_apart(const PoolShape& shape, const float* x, float* y) {
+void run_max_pool_apart(const PoolShape& shape, const Array& x, const Array& y) {
   for_places(shape, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(forward_all)(shape, begin, end, x, y);
+    HWY_DYNAMIC_DISPATCH(forward_all)(x.dtype(), shape, begin, end, x.data, y.data);
   });
 }
 
-void run_max_pool_apart_backward(const PoolShape& shape, const float* x, const float* dy, float* dx) {
+void run_max_pool_apart_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx) {
+  const std::int64_t width = size_of(dx.dtype());
   if (!covers_all(shape))
-    parallel_ranges(shape.inputs() * shape.channels, task_elements,
-                    [&](std::int64_t begin, std::int64_t end) { std::fill(dx + begin, dx + end, 0.f); });
+    parallel_ranges(dx.size(), task_elements, [&](std::int64_t begin, std::int64_t end) {
+      std::memset(dx.as<std::byte>() + begin * width, 0, static_cast<std::size_t>((end - begin) * width));
+    });
   for_places(shape, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(backward_all)(shape, begin, end, x, dy, dx);
+    HWY_DYNAMIC_DISPATCH(backward_all)(x.dtype(), shape, begin, end, x.data, dy.data, dx.data);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/pool/kernels.h"
 #include "thalweg/ops/widen.h"
@@ -22,6 +23,31 @@ void for_channels(std::int64_t channels, Body body) {
 
 using Place = PoolPlace;
 using Range = PoolRange;
+
+// Up to `lanes` channels in the type that is computed in, and back. Halves have instructions of their own.
+template <class T>
+class WideRow {
+ public:
+  template <class Count>
+  WideRow(const T* row, Count count) {
+    if constexpr (std::is_same_v<T, Half>)
+      cpu::widen(row, count, values_);
+    else
+      for (int i = 0; i < count; ++i) values_[i] = static_cast<Accumulator<T>>(row[i]);
+  }
+  Accumulator<T> operator[](int i) const { return values_[i]; }
+
+ private:
+  Accumulator<T> values_[lanes];
+};
+
+template <class T, class Count>
+void store_row(const Accumulator<T>* values, Count count, T* to) {
+  if constexpr (std::is_same_v<T, Half>)
+    cpu::narrow(values, count, to);
+  else
+    for (int i = 0; i < count; ++i) to[i] = static_cast<T>(values[i]);
+}
 
 std::int64_t index_of(const Place& place, const Window& window, std::int64_t WindowAxis::*size) {
   std::int64_t i = place.image;
@@ -76,10 +102,10 @@ void find_taps(const PoolShape& shape, const Place& place, const T* x, std::int6
   Accumulator<T> best[lanes] = {};
   bool first = true;
   for_box(place, window, covered, [&](const Place& position) {
-    const T* row = x + index_of(position, window, &WindowAxis::input) * shape.channels + c;
+    const WideRow<T> row(x + index_of(position, window, &WindowAxis::input) * shape.channels + c, count);
     const std::int32_t here = tap_of(position, place, window);
     for (int i = 0; i < count; ++i) {
-      const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
+      const Accumulator<T> value = row[i];
       const bool new_nan = is_nan(value), old_nan = is_nan(best[i]);
       const bool take = first | (value > best[i]) | (new_nan & !old_nan);
       best[i] = take ? value : best[i];
@@ -107,14 +133,14 @@ void max_of_place(const PoolShape& shape, const Place& place, const T* x, T* y) 
     Accumulator<T> best[lanes] = {};
     bool first = true;
     for_box(place, shape.window, covered, [&](const Place& position) {
-      const T* row = x + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
+      const WideRow<T> row(x + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c, count);
       for (int i = 0; i < count; ++i) {
-        const Accumulator<T> value = static_cast<Accumulator<T>>(row[i]);
+        const Accumulator<T> value = row[i];
         best[i] = (first | (value > best[i]) | is_nan(value)) ? value : best[i];
       }
       first = false;
     });
-    for (int i = 0; i < count; ++i) y[c + i] = static_cast<T>(best[i]);
+    store_row(best, count, y + c);
   });
 }
 
@@ -138,7 +164,7 @@ void with_float(DType dtype, F f) {
 }  // namespace
 
 void run_max_pool(const PoolShape& shape, const Array& x, const Array& y) {
-  if (x.dtype() == f32 && lies_apart(shape)) return run_max_pool_apart(shape, x.as<const float>(), y.as<float>());
+  if (lies_apart(shape, x.dtype())) return run_max_pool_apart(shape, x, y);
   with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
     for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
       max_of_place(shape, place, x.as<const T>(), y.as<T>() + i * shape.channels);
@@ -159,8 +185,7 @@ void run_max_pool_select(const PoolShape& shape, const Array& x, const Array& g,
 }
 
 void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx, Scratch scratch) {
-  if (x.dtype() == f32 && lies_apart(shape))
-    return run_max_pool_apart_backward(shape, x.as<const float>(), dy.as<const float>(), dx.as<float>());
+  if (lies_apart(shape, x.dtype())) return run_max_pool_apart_backward(shape, x, dy, dx);
   auto* taps = reinterpret_cast<std::int32_t*>(scratch.data());  // [places, channels]
   with_float(x.dtype(), [&]<class T>(TypeTag<T>) {
     for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
@@ -174,10 +199,10 @@ void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& 
         for_box(position, shape.window, covering, [&](const Place& place) {
           const std::int64_t at = index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
           const std::int32_t here = tap_of(position, place, shape.window);
-          for (int k = 0; k < count; ++k)
-            sum[k] += taps[at + k] == here ? static_cast<Accumulator<T>>(dy.as<const T>()[at + k]) : Accumulator<T>(0);
+          const WideRow<T> row(dy.as<const T>() + at, count);
+          for (int k = 0; k < count; ++k) sum[k] += taps[at + k] == here ? row[k] : Accumulator<T>(0);
         });
-        for (int k = 0; k < count; ++k) dx.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k]);
+        store_row(sum, count, dx.as<T>() + i * shape.channels + c);
       });
     });
   });
@@ -190,10 +215,12 @@ void run_avg_pool(const PoolShape& shape, const Array& x, const Array& y) {
       for_channels(shape.channels, [&](std::int64_t c, auto count) {
         Accumulator<T> sum[lanes] = {};
         for_box(place, shape.window, covered, [&](const Place& position) {
-          const T* row = x.as<const T>() + index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
-          for (int k = 0; k < count; ++k) sum[k] += static_cast<Accumulator<T>>(row[k]);
+          const std::int64_t at = index_of(position, shape.window, &WindowAxis::input) * shape.channels + c;
+          const WideRow<T> row(x.as<const T>() + at, count);
+          for (int k = 0; k < count; ++k) sum[k] += row[k];
         });
-        for (int k = 0; k < count; ++k) y.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k] / n);
+        for (int k = 0; k < count; ++k) sum[k] /= n;
+        store_row(sum, count, y.as<T>() + i * shape.channels + c);
       });
     });
   });
@@ -205,11 +232,12 @@ void run_avg_pool_backward(const PoolShape& shape, const Array& dy, const Array&
       for_channels(shape.channels, [&](std::int64_t c, auto count) {
         Accumulator<T> sum[lanes] = {};
         for_box(position, shape.window, covering, [&](const Place& place) {
-          const T* row = dy.as<const T>() + index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
+          const std::int64_t at = index_of(place, shape.window, &WindowAxis::output) * shape.channels + c;
+          const WideRow<T> row(dy.as<const T>() + at, count);
           const auto n = static_cast<Accumulator<T>>(elements_of(place, shape.window));
-          for (int k = 0; k < count; ++k) sum[k] += static_cast<Accumulator<T>>(row[k]) / n;
+          for (int k = 0; k < count; ++k) sum[k] += row[k] / n;
         });
-        for (int k = 0; k < count; ++k) dx.as<T>()[i * shape.channels + c + k] = static_cast<T>(sum[k]);
+        store_row(sum, count, dx.as<T>() + i * shape.channels + c);
       });
     });
   });

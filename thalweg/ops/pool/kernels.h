@@ -41,14 +41,14 @@ inline PoolRange covered(const WindowAxis& axis, std::int64_t o) {
   return {std::max<std::int64_t>(start, 0), std::min(start + axis.taps, axis.input)};
 }
 
-// Whether no input position belongs to two places, and the windows are not too large for the next two functions.
-bool lies_apart(const PoolShape& shape);
-void run_max_pool_apart(const PoolShape& shape, const float* x, float* y);
-void run_max_pool_apart_backward(const PoolShape& shape, const float* x, const float* dy, float* dx);
+// Whether no input position belongs to two places, and the next two functions know the dtype and such large windows.
+bool lies_apart(const PoolShape& shape, DType dtype);
+void run_max_pool_apart(const PoolShape& shape, const Array& x, const Array& y);
+void run_max_pool_apart_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx);
 
 void run_max_pool(const PoolShape& shape, const Array& x, const Array& y);
 void run_max_pool_select(const PoolShape& shape, const Array& x, const Array& g, const Array& y);
-// scratch: an int32 per element of dy; none for f32 windows that lie apart.
+// scratch: an int32 per element of dy; none for windows that lie apart.
 void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx, Scratch scratch);
 void run_avg_pool(const PoolShape& shape, const Array& x, const Array& y);
 void run_avg_pool_backward(const PoolShape& shape, const Array& dy, const Array& dx);

@@ -90,7 +90,7 @@ void run(const MaxPoolSelect& op, Arrays in, Arrays out) {
   run_max_pool_select(describe("max_pool", op, in[0].shape()), in[0], in[1], out[0]);
 }
 std::int64_t workspace(const MaxPoolBackward& op, Inputs in) {
-  const bool apart = in[0].dtype == f32 && lies_apart(describe("max_pool", op, in[0].shape));
+  const bool apart = lies_apart(describe("max_pool", op, in[0].shape), in[0].dtype);
   return apart ? 0 : in[1].size() * size_of(i32);
 }
 void run(const MaxPoolBackward& op, Arrays in, Arrays out, Scratch scratch) {

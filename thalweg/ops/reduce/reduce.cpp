@@ -4,13 +4,13 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
-#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/cumulative/cumulative.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce_op.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/tile/tile.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg {
 namespace {
@@ -21,6 +21,7 @@ template <Kind kind>
 struct ReduceOp {
   Axes axes;
   bool keepdims;
+  bool wide_result = false;  // of 16-bit floats: combined in f32, and left so
 };
 
 constexpr bool is_logical(Kind kind) { return kind == Kind::all || kind == Kind::any; }
@@ -50,7 +51,8 @@ Specs infer(const ReduceOp<kind>& op, Inputs in) {
   else
     TW_CHECK_USER(in[0].dtype != boolean, name, "cast(x, tw::i32) counts, reduce_all and reduce_any ask",
                   "expected a float or integer dtype, got {}", in[0].dtype);
-  return {Spec{in[0].dtype, reduced_shape(in[0].shape, op.axes.resolve(name, in[0].rank()), op.keepdims)}};
+  const DType dtype = op.wide_result ? wide(in[0].dtype) : in[0].dtype;
+  return {Spec{dtype, reduced_shape(in[0].shape, op.axes.resolve(name, in[0].rank()), op.keepdims)}};
 }
 
 template <Kind kind>
@@ -147,7 +149,7 @@ BatchStates batch_rule(const ReduceOp<kind>& op, Inputs in, BatchStates& states,
 
 #define TW_REDUCE(kind)                                            \
   namespace {                                                      \
-  TW_FIELDS(ReduceOp<Kind::kind>, axes, keepdims)                  \
+  TW_FIELDS(ReduceOp<Kind::kind>, axes, keepdims, wide_result)     \
   }                                                                \
   TW_DEFINE_OP(reduce_##kind, ReduceOp<Kind::kind>)                \
   Tensor reduce_##kind(const Tensor& x, const Reduce& options) {   \

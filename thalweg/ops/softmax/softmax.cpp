@@ -32,7 +32,8 @@ template <class Body>
 void with_kernels(const Array& x, Body body) {
   if (x.size() == 0) return;
   const std::int64_t n = x.shape().last();
-  with_wide_type(x.dtype(), [&]<class T>(TypeTag<T> tag) { body(cpu::softmax_kernels<T>(), x.size() / n, n, tag); });
+  cpu::with_float_type(x.dtype(),
+                       [&]<class T>(TypeTag<T> tag) { body(cpu::softmax_kernels<T>(), x.size() / n, n, tag); });
 }
 
 void run(const Softmax&, Arrays in, Arrays out) {

@@ -14,7 +14,7 @@
 namespace thalweg {
 namespace {
 
-constexpr std::size_t smallest_variable = 19, smallest_entry = 24, smallest_graph = 41;
+constexpr std::size_t smallest_variable = 19, smallest_entry = 25, smallest_graph = 41;
 
 // All variables of the graphs, in the order in which they were made.
 std::vector<Variable> variables_of(const StepFile& step) {
@@ -65,6 +65,7 @@ Snapshot snapshot(const StepFile& step, const std::vector<Variable>& variables) 
 void write_options(ByteWriter& out, const FunctionOptions& options) {
   out.text(options.name);
   out.number(options.memory_budget);
+  out.number(static_cast<std::uint8_t>(options.precision));
   out.number<std::int32_t>(options.max_plans);
   out.numbers<std::int32_t>(options.batch);
 }
@@ -73,9 +74,11 @@ FunctionOptions read_options(ByteReader& in) {
   FunctionOptions options;
   options.name = in.text();
   options.memory_budget = in.number<std::int64_t>();
+  const auto precision = in.number<std::uint8_t>();
+  options.precision = static_cast<Precision>(precision);
   options.max_plans = in.number<std::int32_t>();
   options.batch = in.numbers<std::int32_t>();
-  if (options.memory_budget < 0 || options.max_plans < 1)
+  if (options.memory_budget < 0 || options.max_plans < 1 || precision > static_cast<std::uint8_t>(Precision::f16))
     throw_damaged(fmt::format("entry {} has impossible options", in_quotes(options.name)));
   return options;
 }

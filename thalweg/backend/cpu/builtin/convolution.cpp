@@ -156,7 +156,7 @@ class Run {
         run_block(task, row, std::min(block_rows_, end - row), operands, shared, scratch);
     });
     if (direction_ == Direction::backward_weights)
-      sum_partials(c_.dtype, shared, layout_.tasks, elements_of_w(c_), operands.out, false);
+      sum_partials(gradient_dtype(c_), shared, layout_.tasks, elements_of_w(c_), operands.out, false);
   }
 
  private:

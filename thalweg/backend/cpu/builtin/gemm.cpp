@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/core/check.h"
 
@@ -46,8 +47,7 @@ void multiply_integers(const Product<T>& product) {
 // The block [rows, columns] of the stored matrix at (row, column), as dense f32.
 template <class Small>
 void widen(const Small* from, std::int64_t ld, std::int64_t rows, std::int64_t columns, float* to) {
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) to[i * columns + j] = static_cast<float>(from[i * ld + j]);
+  for (std::int64_t i = 0; i < rows; ++i) cpu::widen(from + i * ld, columns, to + i * columns);
 }
 
 // The f32 block of C is rounded once, after the whole depth.

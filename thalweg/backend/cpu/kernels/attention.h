@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "thalweg/backend/cpu/convert.h"
+
 namespace thalweg::cpu {
 
 struct AttentionShape {
@@ -10,6 +12,7 @@ struct AttentionShape {
   std::int64_t depth;        // of a query and a key
   std::int64_t value_depth;  // of a value and an output
   bool causal = false;       // query i sees keys 0 … i, also where queries and keys differ in number
+  bool narrow = false;       // operands are stored in 16 bits: blocks of them are widened into the workspace
 };
 
 // True (not 0): the query sees the key. A stride of 0 repeats the mask along that axis. Null data: no mask.
@@ -18,55 +21,56 @@ struct AttentionMask {
   std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
 };
 
-// o = softmax(scale * q k^T) v for every batch and head; T is float or double. No queries x keys buffer is made.
-// A query that sees no key gives zeros and zero gradients. NaN in a query, key or value reaches every output that sees
-// it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
-// Statistics of a query: the largest sign(scale) * q k^T, and the weight 1 / sum(exp(score - largest score)) of that
-// key; 0 and 0 where it sees no key. They are not joined to one logarithm, in which the sum would be lost beside a
-// large score.
-template <class T>
+// o = softmax(scale * q k^T) v for every batch and head. Operands are stored as S, any float type; statistics, scale
+// and the arithmetic are float, or double for double. No queries x keys buffer is made. A query that sees no key gives
+// zeros and zero gradients. NaN in a query, key or value reaches every output that sees it (a masked value row may
+// still spread NaN, as 0 * NaN does in the plain formula). Statistics of a query: the largest sign(scale) * q k^T, and
+// the weight 1 / sum(exp(score - largest score)) of that key; 0 and 0 where it sees no key. They are not joined to one
+// logarithm, in which the sum would be lost beside a large score.
+template <class S, class T = Wide<S>>
 struct Attention {
   AttentionShape shape;
   AttentionMask mask;
   T scale;
-  const T* q;       // [batch, heads, queries, depth]
-  const T* k;       // [batch, heads, keys, depth]
-  const T* v;       // [batch, heads, keys, value_depth]
-  T* o;             // [batch, heads, queries, value_depth]
+  const S* q;       // [batch, heads, queries, depth]
+  const S* k;       // [batch, heads, keys, depth]
+  const S* v;       // [batch, heads, keys, value_depth]
+  S* o;             // [batch, heads, queries, value_depth]
   T* statistics;    // [batch, heads, queries, 2], kept for the gradient
   void* workspace;  // attention_workspace_forward(shape, sizeof(T)) bytes
 };
 
-template <class T>
+template <class S, class T = Wide<S>>
 struct AttentionGradient {
   AttentionShape shape;
   AttentionMask mask;
   T scale;
-  const T* q;           // [batch, heads, queries, depth]
-  const T* k;           // [batch, heads, keys, depth]
-  const T* v;           // [batch, heads, keys, value_depth]
-  const T* o;           // [batch, heads, queries, value_depth]
+  const S* q;           // [batch, heads, queries, depth]
+  const S* k;           // [batch, heads, keys, depth]
+  const S* v;           // [batch, heads, keys, value_depth]
+  const S* o;           // [batch, heads, queries, value_depth]
   const T* statistics;  // [batch, heads, queries, 2]
-  const T* d_o;         // [batch, heads, queries, value_depth]
-  T* dq;                // as q
-  T* dk;                // as k
-  T* dv;                // as v
+  const S* d_o;         // [batch, heads, queries, value_depth]
+  S* dq;                // as q
+  S* dk;                // as k
+  S* dv;                // as v
   void* workspace;      // attention_workspace_backward(shape, sizeof(T)) bytes
 };
 
 // Bytes of scratch, from the shape alone. Forward does not grow with the number of queries or keys (beyond a fixed
-// number of tasks), backward by one number per query, and by eight copies of q where there are fewer than four heads.
+// number of tasks), backward by one number per query, by eight copies of q where there are fewer than four heads, and
+// by one of narrow queries. element_size: of what is computed in.
 std::size_t attention_workspace_forward(const AttentionShape& shape, std::size_t element_size);
 std::size_t attention_workspace_backward(const AttentionShape& shape, std::size_t element_size);
 
-template <class T>
+template <class S>
 struct AttentionKernels {
-  void (*forward)(const Attention<T>&);
-  void (*backward)(const AttentionGradient<T>&);
+  void (*forward)(const Attention<S>&);
+  void (*backward)(const AttentionGradient<S>&);
 };
 
 // The kernels for this processor.
-template <class T>
-const AttentionKernels<T>& attention_kernels();
+template <class S>
+const AttentionKernels<S>& attention_kernels();
 
 }  // namespace thalweg::cpu

@@ -17,14 +17,14 @@ HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 
-template <class T>
+template <class Stored, class T = Wide<Stored>>
 class KeyBlocks {
   using S = TileShape<T>;
   using V = VecOf<T>;
 
  public:
   // delta [queries] of the head; dq [queries, depth] receives this task's share.
-  KeyBlocks(const AttentionGradient<T>& a, std::int64_t head, const T* delta, T* dq, T* scratch)
+  KeyBlocks(const AttentionGradient<Stored>& a, std::int64_t head, const T* delta, T* dq, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
@@ -48,9 +48,10 @@ class KeyBlocks {
     std::fill_n(dq_, shape_.queries * shape_.depth, T(0));
     for (key_ = first * at_.block; key_ < shape_.keys; key_ += step * at_.block) {
       keys_ = std::min(at_.block, shape_.keys - key_);
-      const T* k = k_ + key_ * shape_.depth;
+      const T* v = wide_rows(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.wide_k);
+      pack_transposed(v, keys_, shape_.value_depth, scratch_ + at_.values);
+      const T* k = wide_rows(k_ + key_ * shape_.depth, keys_, shape_.depth, scratch_ + at_.wide_k);
       pack_transposed(k, keys_, shape_.depth, scratch_ + at_.keys);
-      pack_transposed(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.values);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, at_.block * row_, T(0));
       std::fill_n(scratch_ + at_.dv, at_.block * value_row_, T(0));
@@ -66,16 +67,16 @@ class KeyBlocks {
   // The block of queries from query_ on against the block of keys.
   void add_queries() {
     queries_ = std::min(kQueryBlock, shape_.queries - query_);
+    q_block_ = wide_rows(q_ + query_ * shape_.depth, queries_, shape_.depth, scratch_ + at_.wide_q);
+    do_block_ = wide_rows(d_o_ + query_ * shape_.value_depth, queries_, shape_.value_depth, scratch_ + at_.wide_do);
     for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
       if (mask_.data != nullptr) load_mask(slab);
       for (std::int64_t r = 0; r < queries_; r += S::kRows)
         if (r + S::kRows > first_query(slab)) score(slab, r);
     }
-    const T* d_o = d_o_ + query_ * shape_.value_depth;
-    add_to_keys(scratch_ + at_.p, padded_rows(d_o, queries_, shape_.value_depth, scratch_ + at_.do_rows), value_row_,
-                scratch_ + at_.dv);
-    const T* q = q_ + query_ * shape_.depth;
-    add_to_keys(scratch_ + at_.ds, padded_rows(q, queries_, shape_.depth, scratch_ + at_.q_rows), row_,
+    add_to_keys(scratch_ + at_.p, padded_rows(do_block_, queries_, shape_.value_depth, scratch_ + at_.do_rows),
+                value_row_, scratch_ + at_.dv);
+    add_to_keys(scratch_ + at_.ds, padded_rows(q_block_, queries_, shape_.depth, scratch_ + at_.q_rows), row_,
                 scratch_ + at_.dk);
     add_to_queries();
   }
@@ -110,7 +111,7 @@ class KeyBlocks {
     T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     prefetch_queries(slab, r);
     ScoreTile<T> tile;
-    multiply_rows<T>(tile, q_, query_ + r, shape_.queries, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
+    multiply_rows<T>(tile, q_block_, r, queries_, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
     score_scale_.apply_sign(tile);
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
@@ -122,7 +123,7 @@ class KeyBlocks {
       for (int v = 0; v < S::kVectors; ++v) tile[i][v] = hn::Mul(weight, score_scale_.exponential(tile[i][v], largest));
     }
     store_tile<T>(tile, p);
-    multiply_rows<T>(tile, d_o_, query_ + r, shape_.queries, shape_.value_depth,
+    multiply_rows<T>(tile, do_block_, r, queries_, shape_.value_depth,
                      scratch_ + at_.values + slab * shape_.value_depth);
     const V scale = hn::Set(S::d, scale_);
     HWY_UNROLL(8)
@@ -177,9 +178,12 @@ class KeyBlocks {
   }
 
   // to [rows, width] = from, with their own distances from row to row.
-  static void copy_rows(const T* from, std::int64_t from_row, std::int64_t width, std::int64_t rows, T* to,
+  template <class To>
+  static void copy_rows(const T* from, std::int64_t from_row, std::int64_t width, std::int64_t rows, To* to,
                         std::int64_t to_row) {
-    for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * from_row, width, to + r * to_row);
+    for (std::int64_t r = 0; r < rows; ++r)
+      for_each_chunk<T>(width,
+                        [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(from + r * from_row), to + r * to_row); });
   }
 
   const AttentionShape& shape_;
@@ -188,8 +192,12 @@ class KeyBlocks {
   Scale<T> score_scale_;
   std::int64_t row_, value_row_;
   BackwardScratch at_;
-  const T *q_, *k_, *v_, *d_o_, *statistics_, *delta_;
-  T *dq_, *dk_, *dv_, *scratch_;
+  const Stored *q_, *k_, *v_, *d_o_;
+  const T *statistics_, *delta_;
+  T* dq_;
+  Stored *dk_, *dv_;
+  T* scratch_;
+  const T *q_block_ = nullptr, *do_block_ = nullptr;  // the queries at work, and the gradients of what they gave
   const T* k_rows_ = nullptr;
   std::int64_t key_ = 0, keys_ = 0, query_ = 0, queries_ = 0;  // the blocks at work
 };

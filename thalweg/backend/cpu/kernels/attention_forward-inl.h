@@ -15,14 +15,14 @@ HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 
-template <class T>
+template <class Stored, class T = Wide<Stored>>
 class QueryBlock {
   using S = TileShape<T>;
   using V = VecOf<T>;
 
  public:
   // Queries [first, first + kQueryBlock) of one head.
-  QueryBlock(const Attention<T>& a, std::int64_t head, std::int64_t first, T* scratch)
+  QueryBlock(const Attention<Stored>& a, std::int64_t head, std::int64_t first, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
@@ -36,9 +36,10 @@ class QueryBlock {
     const ForwardScratch at(shape_);
     queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
     values_ = scratch + at.values, maximum_ = scratch + at.statistics;
+    wide_keys_ = scratch + at.keys, wide_values_ = wide_keys_ + kKeyBlock * padded(shape_.depth);
     sum_ = maximum_ + kQueryBlock, shrink_ = sum_ + kQueryBlock;
-    const T* q = a.q + (head * shape_.queries + first) * shape_.depth;
-    pack_transposed(q, count_, shape_.depth, queries_);
+    const Stored* q = a.q + (head * shape_.queries + first) * shape_.depth;
+    pack_transposed(wide_rows(q, count_, shape_.depth, wide_keys_), count_, shape_.depth, queries_);
   }
 
   void run() {
@@ -48,7 +49,9 @@ class QueryBlock {
     const std::int64_t end = last_key(first_ + count_);
     for (std::int64_t key = 0; key < end; key += kKeyBlock) {
       const std::int64_t keys = std::min(kKeyBlock, end - key);
-      const T* v = padded_rows(v_ + key * shape_.value_depth, keys, shape_.value_depth, values_);
+      block_ = wide_rows(k_ + key * shape_.depth, std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
+      const T* v = wide_rows(v_ + key * shape_.value_depth, keys, shape_.value_depth, wide_values_);
+      v = padded_rows(v, keys, shape_.value_depth, values_);
       for (std::int64_t slab = 0; slab < count_; slab += S::kSlab) {
         const std::int64_t seen = std::min(keys, last_key(first_ + slab + S::kSlab) - key);
         if (seen <= 0) continue;
@@ -76,7 +79,7 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; r += S::kRows) {
       prefetch_keys(slab, key + r);
       ScoreTile<T> tile;
-      multiply_rows<T>(tile, k_, key + r, shape_.keys, shape_.depth, queries);
+      multiply_rows<T>(tile, block_, r, std::min(kKeyBlock, shape_.keys - key), shape_.depth, queries);
       scale_.apply_sign(tile);
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
@@ -164,9 +167,10 @@ class QueryBlock {
 
   void write() const {
     for (std::int64_t r = 0; r < count_; ++r) {
-      T *o = o_ + r * shape_.value_depth, *statistics = statistics_ + 2 * r;
+      Stored* o = o_ + r * shape_.value_depth;
+      T* statistics = statistics_ + 2 * r;
       if (sum_[r] == 0) {
-        std::fill_n(o, shape_.value_depth, T(0));
+        std::fill_n(o, shape_.value_depth, Stored(T(0)));
         std::fill_n(statistics, 2, T(0));
         continue;
       }
@@ -181,10 +185,12 @@ class QueryBlock {
   HeadMask mask_;
   Scale<T> scale_;
   std::int64_t first_, count_;
-  const T *k_, *v_;
-  T *o_, *statistics_;
+  const Stored *k_, *v_;
+  Stored* o_;
+  T* statistics_;
   std::int64_t row_;
-  T *queries_, *scores_, *output_, *values_;
+  T *queries_, *scores_, *output_, *values_, *wide_keys_, *wide_values_;
+  const T* block_ = nullptr;     // the keys at work
   T *maximum_, *sum_, *shrink_;  // [query block]
 };
 

@@ -21,14 +21,17 @@ inline constexpr bool needs_padding(std::int64_t width) { return width % kRowPad
 
 // Scratch of one forward task (a block of queries of one head), in elements.
 struct ForwardScratch {
-  std::int64_t queries, scores, output, values, statistics, total;
+  std::int64_t queries, scores, output, values, keys, statistics, total;
   constexpr explicit ForwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.value_depth);
     queries = 0;                                       // q^T [slabs][depth][slab]
     scores = queries + kQueryBlock * padded(s.depth);  // [key block][slab]
     output = scores + kKeyBlock * kLargestSlab;        // [query block][padded value depth]
     values = output + kQueryBlock * row;               // [key block][padded value depth] where v needs it
-    statistics = values + (needs_padding(s.value_depth) ? kKeyBlock * row : 0);  // [3][query block]
+    keys = values + (needs_padding(s.value_depth) ? kKeyBlock * row : 0);
+    // Wide copies where operands are narrow: k [key block][depth], at first the queries; then v [key block][value
+    // depth].
+    statistics = keys + (s.narrow ? kKeyBlock * (padded(s.depth) + row) : 0);  // [3][query block]
     total = statistics + 3 * kQueryBlock;
   }
 };
@@ -52,7 +55,7 @@ inline std::int64_t backward_key_block(const AttentionShape& s) {
 // Scratch of one backward task (all or every n-th key block of one head), in elements.
 struct BackwardScratch {
   std::int64_t block;  // keys
-  std::int64_t keys, values, p, ds, dk, dv, q_rows, do_rows, k_rows, dq_rows, total;
+  std::int64_t keys, values, p, ds, dk, dv, q_rows, do_rows, k_rows, dq_rows, wide_k, wide_q, wide_do, total;
   explicit BackwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.depth), value_row = padded(s.value_depth);
     block = backward_key_block(s);
@@ -66,10 +69,16 @@ struct BackwardScratch {
     q_rows = dq_rows + kQueryBlock * row;  // padded copies where the rows need them
     k_rows = q_rows + (needs_padding(s.depth) ? kQueryBlock * row : 0);
     do_rows = k_rows + (needs_padding(s.depth) ? block * row : 0);
-    total = do_rows + (needs_padding(s.value_depth) ? kQueryBlock * value_row : 0);
+    wide_k = do_rows + (needs_padding(s.value_depth) ? kQueryBlock * value_row : 0);
+    wide_q = wide_k + (s.narrow ? block * std::max(row, value_row) : 0);  // first v, then k [key block][depth]
+    wide_do = wide_q + (s.narrow ? kQueryBlock * row : 0);
+    total = wide_do + (s.narrow ? kQueryBlock * value_row : 0);
   }
 };
 
-inline Slots backward_slots(const AttentionShape& s) { return {s.batch * s.heads * backward_splits(s)}; }
+// Scratch counts for more where the operands take half the bytes.
+inline Slots backward_slots(const AttentionShape& s) {
+  return {s.batch * s.heads * backward_splits(s), s.narrow ? 16 : 64};
+}
 
 }  // namespace thalweg::cpu

@@ -199,6 +199,17 @@ void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T* out) 
   }
 }
 
+// x [rows, width] in the type that is computed in: itself, or a copy.
+template <class T, class S>
+const T* wide_rows(const S* x, std::int64_t rows, std::int64_t width, [[maybe_unused]] T* copy) {
+  if constexpr (std::is_same_v<S, T>) {
+    return x;
+  } else {
+    for_each_chunk<T>(rows * width, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(x), copy); });
+    return copy;
+  }
+}
+
 // Rows that tiles may read in whole vectors: x [rows, width] itself, or a copy in `copy` with padded rows.
 template <class T>
 const T* padded_rows(const T* x, std::int64_t rows, std::int64_t width, T* copy) {

@@ -17,16 +17,16 @@ namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <class T>
-void batch_norm_apply(const BatchNorm<T>& a) {
+template <class S, class T = Wide<S>>
+void batch_norm_apply(const BatchNorm<S>& a) {
   parallel_ranges(a.rows, rows_per_task(a.channels), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     const std::int64_t at = begin * a.channels;
     apply_norm({end - begin, a.channels, a.channels}, a.x + at, a.mean, a.rstd, a.scale, a.offset, a.y + at);
   });
 }
 
-template <class T>
-void batch_norm(const BatchNorm<T>& a) {
+template <class S, class T = Wide<S>>
+void batch_norm(const BatchNorm<S>& a) {
   const RowBlocks blocks(a.rows);
   const std::int64_t n = a.channels, stride = 2 * n, count = blocks.count();
   const auto window = [&](std::int64_t i) HWY_ATTR { return Window{blocks.end(i) - blocks.begin(i), n, n}; };
@@ -50,8 +50,8 @@ void batch_norm(const BatchNorm<T>& a) {
   batch_norm_apply(a);
 }
 
-template <class T>
-void batch_norm_gradient(const BatchNormGradient<T>& a) {
+template <class S, class T = Wide<S>>
+void batch_norm_gradient(const BatchNormGradient<S>& a) {
   const RowBlocks blocks(a.rows);
   const std::int64_t n = a.channels, stride = 2 * n, count = blocks.count();
   parallel_for(count, [&](std::int64_t i) HWY_ATTR {
@@ -74,13 +74,15 @@ void batch_norm_gradient(const BatchNormGradient<T>& a) {
   });
 }
 
-template <class T>
-constexpr BatchNormKernels<T> kTable{batch_norm<T>, batch_norm_apply<T>, batch_norm_gradient<T>};
+template <class S>
+constexpr BatchNormKernels<S> kTable{batch_norm<S>, batch_norm_apply<S>, batch_norm_gradient<S>};
 
 }  // namespace
 
 const BatchNormKernels<float>* batch_norm_f32() { return &kTable<float>; }
 const BatchNormKernels<double>* batch_norm_f64() { return &kTable<double>; }
+const BatchNormKernels<Half>* batch_norm_f16() { return &kTable<Half>; }
+const BatchNormKernels<BFloat16>* batch_norm_bf16() { return &kTable<BFloat16>; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu
@@ -95,6 +97,8 @@ std::size_t batch_norm_workspace(std::int64_t rows, std::int64_t channels) {
 
 HWY_EXPORT(batch_norm_f32);
 HWY_EXPORT(batch_norm_f64);
+HWY_EXPORT(batch_norm_f16);
+HWY_EXPORT(batch_norm_bf16);
 
 template <>
 const BatchNormKernels<float>& batch_norm_kernels() {
@@ -104,6 +108,16 @@ const BatchNormKernels<float>& batch_norm_kernels() {
 template <>
 const BatchNormKernels<double>& batch_norm_kernels() {
   return *HWY_DYNAMIC_DISPATCH(batch_norm_f64)();
+}
+
+template <>
+const BatchNormKernels<Half>& batch_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(batch_norm_f16)();
+}
+
+template <>
+const BatchNormKernels<BFloat16>& batch_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(batch_norm_bf16)();
 }
 
 }  // namespace thalweg::cpu

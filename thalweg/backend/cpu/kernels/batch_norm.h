@@ -3,32 +3,35 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "thalweg/backend/cpu/convert.h"
+
 namespace thalweg::cpu {
 
-// Batch norm: one mean and biased variance per channel over all rows of x [rows, channels]. T is float or double.
-template <class T>
+// Batch norm: one mean and biased variance per channel over all rows of x [rows, channels]. x, y and their gradients
+// are stored as S, any float type; all else is float, or double for double.
+template <class S, class T = Wide<S>>
 struct BatchNorm {
   std::int64_t rows, channels;
   T epsilon;
-  const T* x;       // [rows, channels]
+  const S* x;       // [rows, channels]
   const T* scale;   // [channels], null: 1
   const T* offset;  // [channels], null: 0
-  T* y;             // [rows, channels], may be x
+  S* y;             // [rows, channels], may be x
   T* mean;          // [channels]
   T* variance;      // [channels]
   T* rstd;          // [channels] = 1 / sqrt(variance + epsilon)
   T* workspace;     // batch_norm_workspace(rows, channels) elements
 };
 
-template <class T>
+template <class S, class T = Wide<S>>
 struct BatchNormGradient {
   std::int64_t rows, channels;
-  const T* x;      // [rows, channels]
+  const S* x;      // [rows, channels]
   const T* scale;  // [channels], null: 1
   const T* mean;   // [channels]
   const T* rstd;   // [channels]
-  const T* dy;     // [rows, channels]
-  T* dx;           // [rows, channels], may be dy
+  const S* dy;     // [rows, channels]
+  S* dx;           // [rows, channels], may be dy
   T* dscale;       // [channels]
   T* doffset;      // [channels]
   T* workspace;    // batch_norm_workspace(rows, channels) elements
@@ -37,16 +40,16 @@ struct BatchNormGradient {
 // Elements of scratch: two rows of partial sums per block of rows.
 std::size_t batch_norm_workspace(std::int64_t rows, std::int64_t channels);
 
-template <class T>
+template <class S>
 struct BatchNormKernels {
-  void (*forward)(const BatchNorm<T>&);
+  void (*forward)(const BatchNorm<S>&);
   // y from the given mean and rstd, as for inference; variance, epsilon and workspace are not used.
-  void (*apply)(const BatchNorm<T>&);
-  void (*gradient)(const BatchNormGradient<T>&);
+  void (*apply)(const BatchNorm<S>&);
+  void (*gradient)(const BatchNormGradient<S>&);
 };
 
 // The kernels for this processor.
-template <class T>
-const BatchNormKernels<T>& batch_norm_kernels();
+template <class S>
+const BatchNormKernels<S>& batch_norm_kernels();
 
 }  // namespace thalweg::cpu

@@ -1,4 +1,5 @@
-// Norms down the columns of a matrix: batch norm and group norm are made of these. Included once per target.
+// Norms down the columns of a matrix: batch norm and group norm are made of these. The matrix is stored as S, any float
+// type; sums and vectors are T. Included once per target.
 #if defined(THALWEG_CPU_KERNELS_COLUMNS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THALWEG_CPU_KERNELS_COLUMNS_INL_H
 #undef THALWEG_CPU_KERNELS_COLUMNS_INL_H
@@ -27,15 +28,15 @@ HWY_INLINE void for_each_cell(const Window& w, Body body) {
 }
 
 // total [n] = sum of x over rows
-template <class T>
-void sum_rows(const Window& w, const T* x, T* total) {
+template <class S, class T = Wide<S>>
+void sum_rows(const Window& w, const S* x, T* total) {
   std::fill_n(total, w.n, T(0));
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR { add_to(chunk, chunk.load(x + row), total); });
 }
 
 // first [n], second [n] = sums of (x - guess) and (x - guess)^2 over rows, guess [n]
-template <class T>
-void sum_differences(const Window& w, const T* x, const T* guess, T* first, T* second) {
+template <class S, class T = Wide<S>>
+void sum_differences(const Window& w, const S* x, const T* guess, T* first, T* second) {
   std::fill_n(first, w.n, T(0));
   std::fill_n(second, w.n, T(0));
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR {
@@ -46,8 +47,8 @@ void sum_differences(const Window& w, const T* x, const T* guess, T* first, T* s
 }
 
 // y = (x - mean) * rstd * scale + offset; mean, rstd, scale, offset [n]
-template <class T>
-void apply_norm(const Window& w, const T* x, const T* mean, const T* rstd, const T* scale, const T* offset, T* y) {
+template <class S, class T = Wide<S>>
+void apply_norm(const Window& w, const S* x, const T* mean, const T* rstd, const T* scale, const T* offset, S* y) {
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR {
     const Lanes<T> normal = (chunk.load(x + row) - chunk.load(mean)) * chunk.load(rstd);
     chunk.store(normal * load_or(chunk, scale, T(1)) + load_or(chunk, offset, T(0)), y + row);
@@ -55,8 +56,8 @@ void apply_norm(const Window& w, const T* x, const T* mean, const T* rstd, const
 }
 
 // dscale [n], doffset [n] = sums of dy * (x - mean) * rstd and of dy over rows
-template <class T>
-void sum_gradients(const Window& w, const T* x, const T* dy, const T* mean, const T* rstd, T* dscale, T* doffset) {
+template <class S, class T = Wide<S>>
+void sum_gradients(const Window& w, const S* x, const S* dy, const T* mean, const T* rstd, T* dscale, T* doffset) {
   std::fill_n(dscale, w.n, T(0));
   std::fill_n(doffset, w.n, T(0));
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR {
@@ -67,9 +68,9 @@ void sum_gradients(const Window& w, const T* x, const T* dy, const T* mean, cons
 }
 
 // dx = rstd * (g - g_mean - normal * g_normal_mean), g = dy * scale; all vectors [n]
-template <class T>
-void apply_gradient(const Window& w, const T* x, const T* dy, const T* mean, const T* rstd, const T* scale,
-                    const T* g_mean, const T* g_normal_mean, T* dx) {
+template <class S, class T = Wide<S>>
+void apply_gradient(const Window& w, const S* x, const S* dy, const T* mean, const T* rstd, const T* scale,
+                    const T* g_mean, const T* g_normal_mean, S* dx) {
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR {
     const Lanes<T> row_rstd = chunk.load(rstd), normal = (chunk.load(x + row) - chunk.load(mean)) * row_rstd;
     const Lanes<T> g = chunk.load(dy + row) * load_or(chunk, scale, T(1));

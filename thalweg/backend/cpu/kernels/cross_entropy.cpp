@@ -26,8 +26,8 @@ struct RowSum {
   void keep(T* statistics) const { statistics[0] = top, statistics[1] = T(1) / total; }
 };
 
-template <class T>
-RowSum<T> row_sum(const T* x, std::int64_t n) {
+template <class S, class T = Wide<S>>
+RowSum<T> row_sum(const S* x, std::int64_t n) {
   const T top = row_maximum(x, n);
   return {top, sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {})};
 }
@@ -39,32 +39,38 @@ void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
   });
 }
 
-template <class T>
-void sparse(const T* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
+template <class S, class T = Wide<S>>
+void sparse(const S* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const T* x = logits + row * n;
+    const S* x = logits + row * n;
     const RowSum<T> found = row_sum(x, n);
-    loss[row] = std::log(found.total) - (x[labels[row]] - found.top);
+    loss[row] = std::log(found.total) - (static_cast<T>(x[labels[row]]) - found.top);
     found.keep(statistics + 2 * row);
   });
 }
 
-template <class T>
-void sparse_gradient(const T* logits, IndexView labels, const T* statistics, const T* dloss, std::int64_t rows,
-                     std::int64_t n, T* dlogits) {
+template <class S, class T = Wide<S>>
+void sparse_gradient(const S* logits, IndexView labels, const T* statistics, const T* dloss, std::int64_t rows,
+                     std::int64_t n, S* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const T* x = logits + row * n;
-    T* dx = dlogits + row * n;
+    const S* x = logits + row * n;
+    S* dx = dlogits + row * n;
     const Lanes<T> top(statistics[2 * row]), factor(statistics[2 * row + 1] * dloss[row]);
+    const std::int64_t label = labels[row];
+    [[maybe_unused]] const T of_label = static_cast<T>(x[label]);  // dx may take its place
     for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { chunk.store(exp(chunk.load(x) - top) * factor, dx); });
-    dx[labels[row]] -= dloss[row];
+    if constexpr (std::is_same_v<S, T>)
+      dx[label] -= dloss[row];
+    else  // anew: what the loop stored has been rounded, and may be almost dloss
+      dx[label] = S((std::exp(of_label - statistics[2 * row]) * statistics[2 * row + 1] - T(1)) * dloss[row]);
   });
 }
 
-template <class T>
-void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
+template <class S, class T = Wide<S>>
+void dense(const S* logits, const T* labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const T *x = logits + row * n, *label = labels + row * n;
+    const S* x = logits + row * n;
+    const T* label = labels + row * n;
     const RowSum<T> found = row_sum(x, n);
     const Lanes<T> top(found.top), log_total(std::log(found.total));
     Lanes<T> total(T(0));
@@ -77,12 +83,13 @@ void dense(const T* logits, const T* labels, std::int64_t rows, std::int64_t n, 
   });
 }
 
-template <class T>
-void dense_gradient(const T* logits, const T* labels, const T* statistics, const T* dloss, std::int64_t rows,
-                    std::int64_t n, T* dlogits) {
+template <class S, class T = Wide<S>>
+void dense_gradient(const S* logits, const T* labels, const T* statistics, const T* dloss, std::int64_t rows,
+                    std::int64_t n, S* dlogits) {
   for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const T *x = logits + row * n, *label = labels + row * n;
-    T* dx = dlogits + row * n;
+    const S* x = logits + row * n;
+    const T* label = labels + row * n;
+    S* dx = dlogits + row * n;
     const Lanes<T> top(statistics[2 * row]), weight(statistics[2 * row + 1]), row_dloss(dloss[row]);
     for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
       chunk.store((exp(chunk.load(x) - top) * weight - chunk.load(label)) * row_dloss, dx);
@@ -90,13 +97,15 @@ void dense_gradient(const T* logits, const T* labels, const T* statistics, const
   });
 }
 
-template <class T>
-constexpr CrossEntropyKernels<T> kTable{sparse<T>, sparse_gradient<T>, dense<T>, dense_gradient<T>};
+template <class S>
+constexpr CrossEntropyKernels<S> kTable{sparse<S>, sparse_gradient<S>, dense<S>, dense_gradient<S>};
 
 }  // namespace
 
 const CrossEntropyKernels<float>* cross_entropy_f32() { return &kTable<float>; }
 const CrossEntropyKernels<double>* cross_entropy_f64() { return &kTable<double>; }
+const CrossEntropyKernels<Half>* cross_entropy_f16() { return &kTable<Half>; }
+const CrossEntropyKernels<BFloat16>* cross_entropy_bf16() { return &kTable<BFloat16>; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu
@@ -107,6 +116,8 @@ namespace thalweg::cpu {
 
 HWY_EXPORT(cross_entropy_f32);
 HWY_EXPORT(cross_entropy_f64);
+HWY_EXPORT(cross_entropy_f16);
+HWY_EXPORT(cross_entropy_bf16);
 
 template <>
 const CrossEntropyKernels<float>& cross_entropy_kernels() {
@@ -116,6 +127,16 @@ const CrossEntropyKernels<float>& cross_entropy_kernels() {
 template <>
 const CrossEntropyKernels<double>& cross_entropy_kernels() {
   return *HWY_DYNAMIC_DISPATCH(cross_entropy_f64)();
+}
+
+template <>
+const CrossEntropyKernels<Half>& cross_entropy_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(cross_entropy_f16)();
+}
+
+template <>
+const CrossEntropyKernels<BFloat16>& cross_entropy_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(cross_entropy_bf16)();
 }
 
 }  // namespace thalweg::cpu

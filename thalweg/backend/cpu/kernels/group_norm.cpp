@@ -61,8 +61,8 @@ void spread(const T* per_group, std::int64_t groups, std::int64_t size, T* per_c
 }
 
 // Mean and rstd of the run's groups, and the same spread over its channels.
-template <class T>
-void run_statistics(const GroupNorm<T>& a, const Run& run, T* mean, T* rstd, T* first, T* second) {
+template <class S, class T = Wide<S>>
+void run_statistics(const GroupNorm<S>& a, const Run& run, T* mean, T* rstd, T* first, T* second) {
   const std::int64_t size = a.group_size;
   const T count = static_cast<T>(a.spatial * size);
   T *group_mean = a.mean + run.statistics, *group_rstd = a.rstd + run.statistics;
@@ -80,8 +80,8 @@ void run_statistics(const GroupNorm<T>& a, const Run& run, T* mean, T* rstd, T* 
   spread(group_rstd, run.groups, size, rstd);
 }
 
-template <class T>
-void forward(const GroupNorm<T>& a) {
+template <class S, class T = Wide<S>>
+void forward(const GroupNorm<S>& a) {
   const std::int64_t channels = a.groups * a.group_size, row = a.batch * channels;  // workspace [4][batch][channels]
   if (row * a.spatial == 0) {
     std::fill_n(a.mean, a.batch * a.groups, T(0));
@@ -96,8 +96,8 @@ void forward(const GroupNorm<T>& a) {
 }
 
 // g_mean, g_normal_mean [run channels] = means over each group of g and g * normal, from the sums per channel.
-template <class T>
-void group_means(const GroupNormGradient<T>& a, const Run& run, const T* dscale, const T* doffset, T* g_mean,
+template <class S, class T = Wide<S>>
+void group_means(const GroupNormGradient<S>& a, const Run& run, const T* dscale, const T* doffset, T* g_mean,
                  T* g_normal_mean) {
   const T* scale = part(a.scale, run);
   const T count = static_cast<T>(a.spatial * a.group_size);
@@ -112,8 +112,8 @@ void group_means(const GroupNormGradient<T>& a, const Run& run, const T* dscale,
   }
 }
 
-template <class T>
-void gradient(const GroupNormGradient<T>& a) {
+template <class S, class T = Wide<S>>
+void gradient(const GroupNormGradient<S>& a) {
   const std::int64_t channels = a.groups * a.group_size, row = a.batch * channels;  // workspace [6][batch][channels]
   if (row * a.spatial == 0) {
     std::fill_n(a.dscale, channels, T(0));
@@ -123,7 +123,7 @@ void gradient(const GroupNormGradient<T>& a) {
   for_each_run(a, [&](const Run& run) HWY_ATTR {
     T *dscale = a.workspace + run.image * channels + run.channel, *doffset = dscale + row;
     T *mean = doffset + row, *rstd = mean + row, *g_mean = rstd + row, *g_normal_mean = g_mean + row;
-    const T *x = a.x + run.at, *dy = a.dy + run.at;
+    const S *x = a.x + run.at, *dy = a.dy + run.at;
     spread(a.mean + run.statistics, run.groups, a.group_size, mean);
     spread(a.rstd + run.statistics, run.groups, a.group_size, rstd);
     sum_gradients(run.window, x, dy, mean, rstd, dscale, doffset);
@@ -134,13 +134,15 @@ void gradient(const GroupNormGradient<T>& a) {
   sum_blocks_parallel(a.workspace + row, a.batch, channels, channels, a.doffset);
 }
 
-template <class T>
-constexpr GroupNormKernels<T> kTable{forward<T>, gradient<T>};
+template <class S>
+constexpr GroupNormKernels<S> kTable{forward<S>, gradient<S>};
 
 }  // namespace
 
 const GroupNormKernels<float>* group_norm_f32() { return &kTable<float>; }
 const GroupNormKernels<double>* group_norm_f64() { return &kTable<double>; }
+const GroupNormKernels<Half>* group_norm_f16() { return &kTable<Half>; }
+const GroupNormKernels<BFloat16>* group_norm_bf16() { return &kTable<BFloat16>; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu
@@ -155,6 +157,8 @@ std::size_t group_norm_workspace(std::int64_t batch, std::int64_t channels) {
 
 HWY_EXPORT(group_norm_f32);
 HWY_EXPORT(group_norm_f64);
+HWY_EXPORT(group_norm_f16);
+HWY_EXPORT(group_norm_bf16);
 
 template <>
 const GroupNormKernels<float>& group_norm_kernels() {
@@ -164,6 +168,16 @@ const GroupNormKernels<float>& group_norm_kernels() {
 template <>
 const GroupNormKernels<double>& group_norm_kernels() {
   return *HWY_DYNAMIC_DISPATCH(group_norm_f64)();
+}
+
+template <>
+const GroupNormKernels<Half>& group_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(group_norm_f16)();
+}
+
+template <>
+const GroupNormKernels<BFloat16>& group_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(group_norm_bf16)();
 }
 
 }  // namespace thalweg::cpu

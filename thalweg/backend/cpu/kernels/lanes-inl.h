@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/backend/cpu/math_exp_log-inl.h"
+#include "thalweg/backend/cpu/narrow-inl.h"
 #include "thalweg/core/thread_pool.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,16 +45,17 @@ struct Lanes {
   HWY_UNROLL(16)         \
   for (int i = 0; i < Lanes<T>::kParts; ++i)
 
-template <class T>
-HWY_INLINE Lanes<T> load(const T* from) {
+// 16-bit floats become floats, and are rounded when they are stored.
+template <class S, class T = Wide<S>>
+HWY_INLINE Lanes<T> load(const S* from) {
   Lanes<T> out;
-  THALWEG_LANES(i) out.part[i] = hn::LoadU(typename Lanes<T>::D(), from + i * Lanes<T>::kWidth);
+  THALWEG_LANES(i) out.part[i] = math::load_as(typename Lanes<T>::D(), from + i * Lanes<T>::kWidth);
   return out;
 }
 
-template <class T>
-HWY_INLINE void store(const Lanes<T>& x, T* to) {
-  THALWEG_LANES(i) hn::StoreU(x.part[i], typename Lanes<T>::D(), to + i * Lanes<T>::kWidth);
+template <class T, class S>
+HWY_INLINE void store(const Lanes<T>& x, S* to) {
+  THALWEG_LANES(i) math::store_as(typename Lanes<T>::D(), x.part[i], to + i * Lanes<T>::kWidth);
 }
 
 #define THALWEG_LANES_BINARY(name, Op)                             \
@@ -108,8 +111,14 @@ HWY_INLINE T maximum(const Lanes<T>& x) {
 template <class T>
 struct WholeChunk {
   std::int64_t at;
-  HWY_INLINE Lanes<T> load(const T* row, T = T(0)) const { return HWY_NAMESPACE::load(row + at); }
-  HWY_INLINE void store(const Lanes<T>& x, T* row) const { HWY_NAMESPACE::store(x, row + at); }
+  template <class S>
+  HWY_INLINE Lanes<T> load(const S* row, T = T(0)) const {
+    return HWY_NAMESPACE::load(row + at);
+  }
+  template <class S>
+  HWY_INLINE void store(const Lanes<T>& x, S* row) const {
+    HWY_NAMESPACE::store(x, row + at);
+  }
 };
 
 // … or what is left at its end; `fill` stands for what is missing.
@@ -117,13 +126,15 @@ template <class T>
 struct TailChunk {
   std::int64_t at;
   int count;
-  HWY_INLINE Lanes<T> load(const T* row, T fill = T(0)) const {
+  template <class S>
+  HWY_INLINE Lanes<T> load(const S* row, T fill = T(0)) const {
     alignas(64) T lane[kLanes];
-    for (int i = 0; i < kLanes; ++i) lane[i] = i < count ? row[at + i] : fill;
+    for (int i = 0; i < kLanes; ++i) lane[i] = i < count ? static_cast<T>(row[at + i]) : fill;
     return HWY_NAMESPACE::load(lane);
   }
-  HWY_INLINE void store(const Lanes<T>& x, T* row) const {
-    alignas(64) T lane[kLanes];
+  template <class S>
+  HWY_INLINE void store(const Lanes<T>& x, S* row) const {
+    alignas(64) S lane[kLanes];
     HWY_NAMESPACE::store(x, lane);
     std::copy_n(lane, count, row + at);
   }
@@ -144,8 +155,8 @@ HWY_INLINE void add_to(Chunk chunk, const Lanes<T>& values, T* to) {
 }
 
 // to [n] = partial[0] + partial[1] + … , partial [blocks] rows of n at distance `stride`.
-template <class T>
-void sum_blocks(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
+template <class T, class S>
+void sum_blocks(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, S* to) {
   for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
     Lanes<T> total(T(0));
     for (std::int64_t i = 0; i < blocks; ++i) total = total + chunk.load(partial + i * stride);
@@ -154,8 +165,8 @@ void sum_blocks(const T* partial, std::int64_t blocks, std::int64_t stride, std:
 }
 
 // The same on all threads: columns in tasks of 256.
-template <class T>
-void sum_blocks_parallel(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, T* to) {
+template <class T, class S>
+void sum_blocks_parallel(const T* partial, std::int64_t blocks, std::int64_t stride, std::int64_t n, S* to) {
   parallel_ranges(n, 256, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     sum_blocks(partial + begin, blocks, stride, end - begin, to + begin);
   });

@@ -18,8 +18,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // Mean and biased variance of x [n].
-template <class T>
-Moments<T> row_moments(const T* x, std::int64_t n) {
+template <class S, class T = Wide<S>>
+Moments<T> row_moments(const S* x, std::int64_t n) {
   Lanes<T> total(T(0));
   for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { total = total + chunk.load(x); });
   const T guess = sum(total) / T(n);
@@ -33,8 +33,8 @@ Moments<T> row_moments(const T* x, std::int64_t n) {
 }
 
 // Mean 0 and the mean of x^2, x [n].
-template <class T>
-Moments<T> row_mean_square(const T* x, std::int64_t n) {
+template <class S, class T = Wide<S>>
+Moments<T> row_mean_square(const S* x, std::int64_t n) {
   Lanes<T> total(T(0));
   for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
     const Lanes<T> value = chunk.load(x);
@@ -43,12 +43,12 @@ Moments<T> row_mean_square(const T* x, std::int64_t n) {
   return {T(0), sum(total) / T(n)};
 }
 
-template <class T, bool kCentered>
-void norm(const RowNorm<T>& a) {
+template <class S, bool kCentered, class T = Wide<S>>
+void norm(const RowNorm<S>& a) {
   parallel_ranges(a.rows, rows_per_task(a.n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     for (std::int64_t row = begin; row < end; ++row) {
-      const T* x = a.x + row * a.n;
-      T* y = a.y + row * a.n;
+      const S* x = a.x + row * a.n;
+      S* y = a.y + row * a.n;
       const Moments<T> moments = kCentered ? row_moments(x, a.n) : row_mean_square(x, a.n);
       const T row_rstd = reciprocal_deviation(moments.variance, a.epsilon);
       if (kCentered) a.mean[row] = moments.mean;
@@ -64,10 +64,10 @@ void norm(const RowNorm<T>& a) {
 
 // dx = rstd * (g - mean(g) - normal * mean(g * normal)), g = dy * scale, normal = (x - mean) * rstd; without
 // centering the term mean(g) is absent. Adds dy * normal to dscale [n] and dy to doffset [n].
-template <class T, bool kCentered>
-void gradient_row(const RowNormGradient<T>& a, std::int64_t row, T* dscale, T* doffset) {
-  const T *x = a.x + row * a.n, *dy = a.dy + row * a.n;
-  T* dx = a.dx + row * a.n;
+template <class S, bool kCentered, class T = Wide<S>>
+void gradient_row(const RowNormGradient<S>& a, std::int64_t row, T* dscale, T* doffset) {
+  const S *x = a.x + row * a.n, *dy = a.dy + row * a.n;
+  S* dx = a.dx + row * a.n;
   const Lanes<T> mean(kCentered ? a.mean[row] : T(0)), rstd(a.rstd[row]);
   Lanes<T> total(T(0)), total_normal(T(0));
   for_each_chunk<T>(a.n, [&](auto chunk) HWY_ATTR {
@@ -84,27 +84,29 @@ void gradient_row(const RowNormGradient<T>& a, std::int64_t row, T* dscale, T* d
   });
 }
 
-template <class T, bool kCentered>
-void norm_gradient(const RowNormGradient<T>& a) {
+template <class S, bool kCentered, class T = Wide<S>>
+void norm_gradient(const RowNormGradient<S>& a) {
   const RowBlocks blocks(a.rows);
   const std::int64_t stride = 2 * a.n;  // workspace [blocks][dscale, doffset][n]
   parallel_for(blocks.count(), [&](std::int64_t block) HWY_ATTR {
     T* partial = a.workspace + block * stride;
     std::fill_n(partial, stride, T(0));
     for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row)
-      gradient_row<T, kCentered>(a, row, partial, partial + a.n);
+      gradient_row<S, kCentered>(a, row, partial, partial + a.n);
   });
   if (a.dscale != nullptr) sum_blocks_parallel(a.workspace, blocks.count(), stride, a.n, a.dscale);
   if (kCentered && a.doffset != nullptr) sum_blocks_parallel(a.workspace + a.n, blocks.count(), stride, a.n, a.doffset);
 }
 
-template <class T>
-constexpr RowNormKernels<T> kTable{norm<T, true>, norm_gradient<T, true>, norm<T, false>, norm_gradient<T, false>};
+template <class S>
+constexpr RowNormKernels<S> kTable{norm<S, true>, norm_gradient<S, true>, norm<S, false>, norm_gradient<S, false>};
 
 }  // namespace
 
 const RowNormKernels<float>* row_norms_f32() { return &kTable<float>; }
 const RowNormKernels<double>* row_norms_f64() { return &kTable<double>; }
+const RowNormKernels<Half>* row_norms_f16() { return &kTable<Half>; }
+const RowNormKernels<BFloat16>* row_norms_bf16() { return &kTable<BFloat16>; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu
@@ -119,6 +121,8 @@ std::size_t row_norm_gradient_workspace(std::int64_t rows, std::int64_t n) {
 
 HWY_EXPORT(row_norms_f32);
 HWY_EXPORT(row_norms_f64);
+HWY_EXPORT(row_norms_f16);
+HWY_EXPORT(row_norms_bf16);
 
 template <>
 const RowNormKernels<float>& row_norm_kernels() {
@@ -128,6 +132,16 @@ const RowNormKernels<float>& row_norm_kernels() {
 template <>
 const RowNormKernels<double>& row_norm_kernels() {
   return *HWY_DYNAMIC_DISPATCH(row_norms_f64)();
+}
+
+template <>
+const RowNormKernels<Half>& row_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(row_norms_f16)();
+}
+
+template <>
+const RowNormKernels<BFloat16>& row_norm_kernels() {
+  return *HWY_DYNAMIC_DISPATCH(row_norms_bf16)();
 }
 
 }  // namespace thalweg::cpu

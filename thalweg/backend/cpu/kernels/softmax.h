@@ -2,9 +2,12 @@
 
 #include <cstdint>
 
+#include "thalweg/backend/cpu/convert.h"
+
 namespace thalweg::cpu {
 
-// Softmax over the last axis: x, y, dy, dx are [rows, n]. T is float or double. An output may be one of the inputs.
+// Softmax over the last axis: x, y, dy, dx are [rows, n]. T is any float type; 16-bit rows are computed in
+// float. An output may be one of the inputs.
 // Infinities and NaN follow exp(x - max) / sum in IEEE arithmetic: a row with NaN, +inf or only -inf gives NaN.
 template <class T>
 struct SoftmaxKernels {

@@ -109,17 +109,31 @@ void fill(std::byte* to, const std::byte* value, std::int64_t count) {
     std::memcpy(to + i * N, to, static_cast<std::size_t>(std::min(stretch, count - i) * N));
 }
 
+typedef std::int32_t Lanes __attribute__((vector_size(16)));
+
+// 4-byte elements from back to front, four at a time: `from` is where the first one stands.
+void copy_reversed(const std::byte* from, std::byte* to, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    Lanes lanes;
+    std::memcpy(&lanes, from - 4 * i - 12, 16);
+    lanes = __builtin_shufflevector(lanes, lanes, 3, 2, 1, 0);
+    std::memcpy(to + 4 * i, &lanes, 16);
+  }
+  for (; i < count; ++i) block<4>(to + 4 * i) = block<4>(from - 4 * i);
+}
+
 template <int N>
 void copy_strided(const Loops& outer, const Loop& inner, const std::byte* from, std::byte* to) {
   for_each_leaf(outer, from, to, inner.size, N,
                 [inner](const std::byte* source, std::byte* target, std::int64_t begin, std::int64_t end) {
                   if (inner.from == 0 && inner.to == N) return fill<N>(target + begin * N, source, end - begin);
+                  if (N == 4 && inner.from == -N && inner.to == N)
+                    return copy_reversed(source - begin * N, target + begin * N, end - begin);
                   for (std::int64_t i = begin; i < end; ++i)
                     block<N>(target + i * inner.to) = block<N>(source + i * inner.from);
                 });
 }
-
-typedef std::int32_t Lanes __attribute__((vector_size(16)));
 
 // Four rows of four 4-byte elements, turned.
 inline void turn4(const std::byte* from, std::int64_t from_row, std::byte* to, std::int64_t to_row) {

@@ -26,8 +26,9 @@ struct KeyHash {
   std::size_t operator()(const Key& key) const {
     const Convolution& c = key.chunk;
     std::size_t hash = hash_combine(static_cast<std::size_t>(key.direction), key.layout_batch);
-    for (const std::int64_t value : {static_cast<std::int64_t>(c.dtype), static_cast<std::int64_t>(c.spatial), c.batch,
-                                     c.in_channels, c.out_channels, c.groups})
+    for (const std::int64_t value :
+         {static_cast<std::int64_t>(c.dtype), std::int64_t{c.wide_gradient}, static_cast<std::int64_t>(c.spatial),
+          c.batch, c.in_channels, c.out_channels, c.groups})
       hash = hash_combine(hash, value);
     for (const auto* axes : {&c.input, &c.kernel, &c.output, &c.stride, &c.dilation, &c.pad_before, &c.pad_after})
       for (const std::int64_t value : *axes) hash = hash_combine(hash, value);
@@ -144,8 +145,9 @@ class Chunk {
     if (!description_) return;
     weights = description_.query_md(gradient() ? dnnl::query::diff_weights_md : dnnl::query::weights_md, 0);
     packed_bytes_ = weights.get_size();
-    packs_ = weights != plain.desc(c.dtype);
-    reorder_ = gradient() ? Reorder(weights, plain.desc(c.dtype)) : Reorder(plain.desc(c.dtype), weights);
+    const memory::desc given = plain.desc(gradient() ? gradient_dtype(c) : c.dtype);
+    packs_ = weights != given;
+    reorder_ = gradient() ? Reorder(weights, given) : Reorder(given, weights);
     weights_ = memory(weights, engine(), nullptr);
     x_ = memory(image(c, c.in_channels, c.input), engine(), nullptr);
     y_ = memory(image(c, c.out_channels, c.output), engine(), nullptr);

@@ -1,0 +1,197 @@
+// IDX and NumPy files.
+#include <zlib.h>
+
+#include "tests/data/file_support.h"
+#include "thalweg/data/files.h"
+#include "thalweg/interop/zip.h"
+
+namespace thalweg::data {
+namespace {
+
+using namespace thalweg::testing;
+
+std::string gzipped(const std::string& bytes) {
+  std::string packed(compressBound(bytes.size()) + 64, '\0');
+  z_stream stream = {};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string idx_file(unsigned char type, const std::vector<unsigned char>& sizes, const std::string& values) {
+  std::string bytes{0, 0, static_cast<char>(type), static_cast<char>(sizes.size())};
+  for (const auto size : sizes) bytes += std::string("\0\0\0", 3) + static_cast<char>(size);
+  return bytes + values;
+}
+
+const std::string images = idx_file(8, {3, 2, 2}, std::string("\0\1\2\3\4\5\6\7\10\11\12\13", 12));
+
+TEST(idx_files, give_rows_packed_or_not) {
+  for (const auto& bytes : {images, gzipped(images), gzipped(images.substr(0, 9)) + gzipped(images.substr(9))}) {
+    const TestFile file("", bytes), labels("", idx_file(8, {3}, "\7\10\11"));
+    std::int64_t row = 0;
+    for (const Element& e : idx(file.path(), labels.path())) {
+      EXPECT_EQ(e[0].shape(), (Shape{2, 2}));
+      EXPECT_EQ(e[0].to_vector<std::int64_t>(), (Numbers{4 * row, 4 * row + 1, 4 * row + 2, 4 * row + 3}));
+      EXPECT_EQ(e[1].item<std::int64_t>(), 7 + row++);
+    }
+    EXPECT_EQ(row, 3);
+  }
+}
+
+TEST(idx_files, of_wide_types_are_big_endian) {
+  const TestFile integers("", idx_file(0x0c, {2}, std::string("\0\0\1\2\377\377\377\376", 8)));
+  EXPECT_EQ(load_idx(integers.path()).to_vector<std::int64_t>(), (Numbers{258, -2}));
+  const TestFile floats("", idx_file(0x0d, {1}, std::string("\x3f\x80\0\0", 4)));
+  EXPECT_EQ(load_idx(floats.path()).item<float>(), 1.0f * 1);
+}
+
+TEST(idx_files, say_what_is_wrong) {
+  const auto text_of = [](const std::string& bytes) {
+    const TestFile file("", bytes);
+    return error_of([&] { load_idx(file.path()); });
+  };
+  EXPECT_HAS(text_of(images.substr(0, 20)), "ends within its values: expected 12 bytes, found 4");
+  EXPECT_HAS(text_of(gzipped(images.substr(0, 20))), "expected 12 bytes, found 4");
+  EXPECT_HAS(text_of(images + "x"), "bytes behind its u8 [3, 2, 2]");
+  EXPECT_HAS(text_of("PNG or so"), "must begin with two zero bytes, found 0x50 0x4e");
+  EXPECT_HAS(text_of(idx_file(9, {1}, "x")), "element type 0x09");
+  EXPECT_HAS(text_of(gzipped(images).substr(0, 30)), "ends within its packed data");
+  EXPECT_HAS(error_of([] { load_idx("/nonexistent"); }), "cannot open /nonexistent");
+  // Sizes of 2^64 bytes in a file of a few.
+  EXPECT_HAS(text_of(std::string("\0\0\x0e\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16)),
+             "more than the file can hold");
+}
+
+TEST(idx_files, that_are_damaged_do_no_harm) {
+  for (const auto& good : {images, gzipped(images)}) {
+    const Outcome outcome = read_damaged(good, 1500, [](const std::string& path) { load_idx(path); });
+    EXPECT_GT(outcome.refused, 500);
+  }
+}
+
+std::string npy_file(const std::string& descr, const std::string& shape, const std::string& values, int version = 1) {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  while ((header.size() + 11) % 16 != 0) header += ' ';
+  header += '\n';
+  const std::string length =
+      version == 1 ? raw(static_cast<std::uint16_t>(header.size())) : raw(static_cast<std::uint32_t>(header.size()));
+  return std::string("\x93NUMPY") + static_cast<char>(version) + '\0' + length + header + values;
+}
+
+const std::string floats = npy_file("<f4", "(3, 2)", raw(std::vector<float>{0, 1, 2, 3, 4, 5}));
+
+TEST(npy_files, give_rows) {
+  for (const int version : {1, 2, 3}) {
+    const TestFile file(".npy", npy_file("<f4", "(3, 2)", raw(std::vector<float>{0, 1, 2, 3, 4, 5}), version));
+    EXPECT_EQ(load_npy(file.path()).to_vector<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+    const auto batch = *npy(file.path()).skip(1).batch(2).iterator().next();
+    EXPECT_EQ(batch[0].shape(), (Shape{2, 2}));
+    EXPECT_EQ(batch[0].to_vector<float>(), (std::vector<float>{2, 3, 4, 5}));
+    EXPECT_EQ((*npy(file.path()).iterator().next())[0].shape(), (Shape{2}));
+  }
+  const TestFile scalars(".npy", npy_file("<i8", "()", raw(std::int64_t{7})));
+  EXPECT_EQ(load_npy(scalars.path()).item<std::int64_t>(), 7);
+  EXPECT_THROW(npy(scalars.path()), Error);
+}
+
+TEST(npy_files, say_what_is_wrong) {
+  const auto text_of = [](const std::string& bytes) {
+    const TestFile file(".npy", bytes);
+    return error_of([&] { load_npy(file.path()); });
+  };
+  EXPECT_HAS(text_of(floats.substr(0, floats.size() - 1)), "should have 24 bytes of values for f32 [3, 2], found 23");
+  EXPECT_HAS(text_of("hello, this is no array"), "does not begin with");
+  EXPECT_HAS(text_of(npy_file("|O", "(1,)", "x")), "has the type |O");
+  EXPECT_HAS(text_of(npy_file(">f4", "(1,)", "xxxx")), "little-endian");
+  EXPECT_HAS(text_of(npy_file("|b1", "(2,)", std::string("\1\2", 2))), "a byte above 1");
+  EXPECT_HAS(text_of(npy_file("|u1", "(4294967296, 4294967296)", "x")), "sizes of a possible array");
+  std::string turned = floats;
+  turned.replace(turned.find("False"), 5, "True ");
+  EXPECT_HAS(text_of(turned), "ascontiguousarray");
+}
+
+TEST(npy_files, that_are_damaged_do_no_harm) {
+  const Outcome outcome = read_damaged(floats, 3000, [](const std::string& path) {
+    load_npy(path);
+    count_elements(npy(path));
+  });
+  EXPECT_GT(outcome.refused, 500);
+  EXPECT_GT(outcome.read, 100);
+}
+
+std::uint32_t crc_of(const std::string& bytes) {
+  return static_cast<std::uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
+}
+
+// An archive of named arrays, as numpy.savez (or savez_compressed) writes it.
+std::string npz_file(const std::vector<std::pair<std::string, std::string>>& arrays, bool packed) {
+  std::string archive, directory;
+  for (const auto& [name, bytes] : arrays) {
+    std::string content = bytes;
+    if (packed) {
+      const std::string gzip = gzipped(bytes);
+      content = gzip.substr(10, gzip.size() - 18);  // without gzip's head and tail
+    }
+    const std::string common =
+        raw(std::uint16_t{20}) + raw(std::uint16_t{0}) + raw(static_cast<std::uint16_t>(packed ? 8 : 0)) +
+        raw(std::uint32_t{0}) + raw(crc_of(bytes)) + raw(static_cast<std::uint32_t>(content.size())) +
+        raw(static_cast<std::uint32_t>(bytes.size())) + raw(static_cast<std::uint16_t>(name.size()));
+    directory += "PK\1\2" + raw(std::uint16_t{20}) + common + raw(std::uint16_t{0}) + raw(std::uint16_t{0}) +
+                 raw(std::uint32_t{0}) + raw(std::uint32_t{0}) + raw(static_cast<std::uint32_t>(archive.size())) + name;
+    archive += "PK\3\4" + common + raw(std::uint16_t{4}) + name + std::string("\1\1\0\0", 4) + content;
+  }
+  const auto count = static_cast<std::uint16_t>(arrays.size());
+  return archive + directory + "PK\5\6" + raw(std::uint32_t{0}) + raw(count) + raw(count) +
+         raw(static_cast<std::uint32_t>(directory.size())) + raw(static_cast<std::uint32_t>(archive.size())) +
+         raw(std::uint16_t{0});
+}
+
+const std::vector<std::pair<std::string, std::string>> two_arrays{
+    {"x.npy", floats}, {"labels.npy", npy_file("<i8", "(3,)", raw(std::vector<std::int64_t>{7, 8, 9}))}};
+
+TEST(npz_files, give_rows_of_named_arrays) {
+  for (const bool packed : {false, true}) {
+    const TestFile file(".npz", npz_file(two_arrays, packed));
+    std::int64_t row = 0;
+    for (const Element& e : npy(file.path(), {"x", "labels"})) {
+      EXPECT_EQ(e[0].to_vector<float>()[0], static_cast<float>(2 * row));
+      EXPECT_EQ(e[1].item<std::int64_t>(), 7 + row++);
+    }
+    EXPECT_EQ(row, 3);
+    const auto all = load_npz(file.path());
+    EXPECT_EQ(all.size(), 2u);
+    EXPECT_EQ(all.at("labels").to_vector<std::int64_t>(), (Numbers{7, 8, 9}));
+    EXPECT_HAS(error_of([&] { npy(file.path(), {"y"}); }), "no array \"y\"");
+  }
+}
+
+TEST(npz_files, that_are_damaged_do_no_harm) {
+  for (const bool packed : {false, true}) {
+    const Outcome outcome = read_damaged(npz_file(two_arrays, packed), 2000, [](const std::string& path) {
+      load_npz(path);
+      count_elements(npy(path));
+    });
+    EXPECT_GT(outcome.refused, 500);
+  }
+}
+
+TEST(npz_files, with_a_wrong_checksum_are_refused) {
+  std::string bytes = npz_file(two_arrays, false);
+  bytes[bytes.find("\x93NUMPY") + floats.size() - 1] ^= 1;
+  const TestFile file(".npz", bytes);
+  const InputFile opened("npz", file.path());
+  const auto entries = read_zip_directory(opened);
+  std::string content(static_cast<std::size_t>(entries[0].size), '\0');
+  EXPECT_HAS(error_of([&] { read_zip_entry(opened, entries[0], content.data()); }), "checksum");
+}
+
+}  // namespace
+}  // namespace thalweg::data

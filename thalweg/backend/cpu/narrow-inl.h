@@ -1,0 +1,54 @@
+// 16-bit floats as vectors of float: loads and stores. Included once per target.
+#if defined(THALWEG_BACKEND_CPU_NARROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef THALWEG_BACKEND_CPU_NARROW_INL_H_
+#undef THALWEG_BACKEND_CPU_NARROW_INL_H_
+#else
+#define THALWEG_BACKEND_CPU_NARROW_INL_H_
+#endif
+
+#include "thalweg/backend/cpu/rounding-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thalweg::HWY_NAMESPACE::math {
+
+// As many neighbours as D has lanes, of any alignment.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_as(D d, const T* from) {
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    return hn::LoadU(d, from);
+  } else if constexpr (std::is_same_v<T, BFloat16> && !kEmulated) {
+    const hn::RebindToUnsigned<D> u;
+    const hn::Rebind<std::uint16_t, D> narrow;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(u, hn::LoadU(narrow, &from->bits))));
+  } else if constexpr (std::is_same_v<T, Half> && kHasHalves) {
+    const hn::Rebind<hwy::float16_t, D> narrow;
+    return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
+  } else {
+    HWY_ALIGN hn::TFromD<D> lane[hn::MaxLanes(D())];
+    for (std::size_t i = 0; i < hn::MaxLanes(D()); ++i) lane[i] = from[i];
+    return hn::Load(d, lane);
+  }
+}
+
+template <class D, class T>
+HWY_INLINE void store_as(D d, hn::Vec<D> x, T* to) {
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    hn::StoreU(x, d, to);
+  } else if constexpr (std::is_same_v<T, BFloat16> && !kEmulated) {
+    const hn::RebindToSigned<D> i;
+    const hn::Rebind<std::uint16_t, D> narrow;
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(i, hn::ShiftRight<16>(rounded_bits(d, x)))), narrow, &to->bits);
+  } else if constexpr (std::is_same_v<T, Half> && kHasHalves) {
+    const hn::Rebind<hwy::float16_t, D> narrow;
+    hn::StoreU(hn::DemoteTo(narrow, x), narrow, reinterpret_cast<hwy::float16_t*>(to));
+  } else {
+    HWY_ALIGN hn::TFromD<D> lane[hn::MaxLanes(D())];
+    hn::Store(x, d, lane);
+    for (std::size_t i = 0; i < hn::MaxLanes(D()); ++i) to[i] = T(lane[i]);
+  }
+}
+
+}  // namespace thalweg::HWY_NAMESPACE::math
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

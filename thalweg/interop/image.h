@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "thalweg/core/tensor.h"
+
+namespace thalweg {
+
+// A PNG or JPEG image as u8 [height, width, channels]; 1 (grey), 3 (red, green, blue) or 4 channels (with alpha; opaque
+// for JPEG). JPEG: libjpeg's slow integer transform and smooth chroma upsampling, its defaults. `place` names the image
+// in errors.
+Tensor decode_image(std::span<const char> bytes, int channels, std::int64_t most_pixels, const std::string& place);
+
+}  // namespace thalweg

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "thalweg/core/input_file.h"
+
+namespace thalweg {
+
+// An entry of a zip archive as its directory describes it.
+struct ZipEntry {
+  std::string name;
+  bool deflated = false;              // otherwise stored as it is
+  std::uint32_t checksum = 0;         // CRC-32
+  std::int64_t packed = 0, size = 0;  // bytes
+  std::int64_t offset = 0;            // of the packed bytes in the file
+};
+
+// The entries of the archive; sizes are possible and lie within the file.
+std::vector<ZipEntry> read_zip_directory(const InputFile& file);
+
+// The bytes of an entry, unpacked and checked, into `bytes`, which has room for entry.size.
+void read_zip_entry(const InputFile& file, const ZipEntry& entry, void* bytes);
+
+}  // namespace thalweg
