@@ -10,16 +10,16 @@ struct TileBlock {
 };
 
 // What one thread does, for tiles of m x m; a point is one of (m + 2)^2. Layouts, all of floats:
-//   v  [points][strip][channels / 16][rows of the strip][16]    inputs of a block, tiles cut into strips (of any
-//                                                               number of rows in products, of one in gradients)
-//   u  [panel][points][channels][panel width]                   weights, planes plane(channels * 32) apart
-//   d  [points][panel][tiles][panel width]                      gradients of a block
-//   sums [panel][channels / 16][points][16][panel width]        dw
+//   v     [points][strip][channels / 16][rows of the strip][16]   inputs of a block: its tiles cut into strips, as
+//                                                                 products take them, or in one strip for gradients
+//   u     [panel][points][channels][panel width]                  weights, planes plane(channels * 32) apart
+//   d     [points][panel][tiles][panel width]                     gradients of a block
+//   sums  [panel][channels / 16][points][16][panel width]         dw
 struct Kernels {
-  // Panels [panel, panel + 1) of u, from channel `begin` to `end` (multiples of 16).
+  // One panel of u, channels [begin, end), both multiples of 16.
   void (*weights)(const Problem& problem, const float* w, std::int64_t panel, std::int64_t begin, std::int64_t end,
                   float* u);
-  // Tiles [begin, end) of the block. One strip: the layout of gradients.
+  // Tiles [begin, end) of the block.
   void (*input)(const Problem& problem, const float* x, TileBlock block, bool one_strip, std::int64_t begin,
                 std::int64_t end, float* v);
   // y of the block's tiles and the channels of panels [begin, end); u is that of panel `begin`.
