@@ -169,7 +169,7 @@ TEST(Winograd, long_sums_of_weight_gradients_stay_accurate) {
 const Convolution kManyChannels = convolution_of(1, 60, 57, 272, 258);
 
 TEST(Winograd, the_plans_of_these_tests_differ) {
-  int by_panels = 0, by_tiles = 0, passes = 0, by_pieces = 0, piece_blocks = 0, by_parts = 0;
+  int by_panels = 0, by_tiles = 0, passes = 0, by_pieces = 0, piece_blocks = 0, piece_passes = 0, by_parts = 0;
   auto list = varied();
   list.push_back(kManyChannels);
   for (const Convolution& c : list) {
@@ -181,8 +181,10 @@ TEST(Winograd, the_plans_of_these_tests_differ) {
     (weights.by_pieces ? by_pieces : by_parts) += 1;
     passes += !output.by_panels && output.pass < output.panels;
     piece_blocks += weights.by_pieces && weights.block < weights.tiles;
+    piece_passes += weights.pass < weights.panels;
   }
-  for (const int count : {by_panels, by_tiles, passes, by_pieces, piece_blocks, by_parts}) EXPECT_GT(count, 0);
+  for (const int count : {by_panels, by_tiles, passes, by_pieces, piece_blocks, piece_passes, by_parts})
+    EXPECT_GT(count, 0);
 }
 
 // Weights in several passes, and weight gradients summed block by block; against the built-in direct convolution.

@@ -3,7 +3,7 @@
 namespace thalweg::cpu::winograd {
 namespace {
 
-constexpr std::int64_t kSharedFloats = 2 << 20;  // of weights or inputs at the points held at once: 8 MiB
+constexpr std::int64_t kSharedFloats = 2 << 20;  // of weights, inputs or sums at the points held at once: 8 MiB
 constexpr std::int64_t kSlicePanels = 2;
 constexpr std::int64_t kLongestSum = 128;         // tiles: longer sums cost accuracy
 constexpr std::int64_t kBlockFloats = 128 << 10;  // of inputs and gradients at the points: half of a small L2
@@ -35,7 +35,6 @@ WeightsPlan::WeightsPlan(const Problem& problem, int tile) {
   panels = winograd::panels(problem.out_channels);
   channel_blocks = channels / kBlock;
   piece_floats = count * kBlock * std::min(kPanel, outputs);
-  sum_floats = pieces() * piece_floats;
   by_pieces = count * channels * outputs > kPrivateSums;
   block = kLongestSum;
   if (!by_pieces) block = std::clamp<std::int64_t>(kBlockFloats / (count * (channels + outputs)), 28, kLongestSum);
@@ -43,12 +42,18 @@ WeightsPlan::WeightsPlan(const Problem& problem, int tile) {
   block = ceil_div(tiles, blocks);  // evenly
   v_floats = count * plane(block * channels);
   d_floats = count * plane(block * outputs);
+  const std::int64_t panel_floats = channel_blocks * piece_floats;
   if (by_pieces) {
-    const bool one = tiles <= block;
-    layout.tasks = pieces();
-    layout.shared_bytes = bytes_of(v_floats + d_floats + (one ? 0 : sum_floats));
+    const bool one = tiles <= block;  // no sums to keep
+    const std::int64_t passes = one ? 1 : ceil_div(panels, std::max<std::int64_t>(1, kSharedFloats / panel_floats));
+    pass = ceil_div(panels, passes);  // evenly
+    sum_floats = one ? 0 : pass * panel_floats;
+    layout.tasks = pass * channel_blocks;
+    layout.shared_bytes = bytes_of(v_floats + d_floats + sum_floats);
     layout.slot_bytes = bytes_of(one ? piece_floats : 0);
   } else {
+    pass = panels;
+    sum_floats = panels * panel_floats;
     const std::int64_t wanted = std::clamp(kSharedFloats / sum_floats, kFewestParts, kMostParts);
     const std::int64_t task_blocks = ceil_div(blocks, std::min(wanted, blocks));
     task_tiles = task_blocks * block;

@@ -25,22 +25,18 @@ struct OutputPlan {
 };
 
 // The gradient of w. Few channels: a task sums a range of tiles, block by block, into sums of its own, which are added
-// in order at the end. Many: for one block of tiles after the other, inputs and gradients lie in the shared workspace,
-// and a task sums one piece of 16 channels by one panel.
+// in order at the end. Many: for some panels at once and one block of tiles after the other, inputs and gradients lie
+// in the shared workspace, and a task sums one piece of 16 channels by one panel.
 struct WeightsPlan {
   WeightsPlan(const Problem& problem, int tile);
 
   std::int64_t tiles = 0, panels = 0, channel_blocks = 0;
   bool by_pieces = false;  // many channels
   std::int64_t block = 0;  // tiles
+  std::int64_t pass = 0;   // panels whose sums are held at once
   std::int64_t task_tiles = 0, parts = 1;
-  std::int64_t v_floats = 0, d_floats = 0, piece_floats = 0, sum_floats = 0;
+  std::int64_t v_floats = 0, d_floats = 0, piece_floats = 0, sum_floats = 0;  // sums of a pass
   WorkspaceLayout layout;
-
-  std::int64_t pieces() const { return panels * channel_blocks; }
-  std::int64_t piece(std::int64_t panel, std::int64_t channel) const {  // its place among the sums
-    return (panel * channel_blocks + channel) * piece_floats;
-  }
 };
 
 }  // namespace thalweg::cpu::winograd

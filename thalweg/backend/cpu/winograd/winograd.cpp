@@ -92,8 +92,9 @@ class WeightsRun {
 
   void run() const {
     if (!plan_.by_pieces) return run_parts();
-    for (std::int64_t first = 0; first < plan_.tiles; first += plan_.block)
-      run_pieces({first, std::min(plan_.block, plan_.tiles - first)});
+    for (std::int64_t panel = 0; panel < plan_.panels; panel += plan_.pass)
+      for (std::int64_t first = 0; first < plan_.tiles; first += plan_.block)
+        run_pieces(panel, {first, std::min(plan_.block, plan_.tiles - first)});
   }
 
  private:
@@ -102,39 +103,48 @@ class WeightsRun {
     kernels_.gradient(problem_, dy_, block, begin, end, d);
   }
 
-  void finish(std::int64_t panel, std::int64_t channel, const float* piece) const {
-    kernels_.finish(problem_, panel, channel, piece, plan_.parts, plan_.sum_floats, dw_);
+  struct Piece {
+    std::int64_t panel, channel;
+  };
+  Piece piece(std::int64_t first_panel, std::int64_t index) const {
+    return {first_panel + index / plan_.channel_blocks, index % plan_.channel_blocks};
   }
 
-  void run_pieces(TileBlock block) const {
+  void sum(TileBlock block, Piece piece, const float* v, const float* d, bool add, float* to) const {
+    kernels_.sum(problem_, block, piece.panel, piece.channel, v, d, add, to);
+  }
+  void finish(Piece piece, const float* from) const {
+    kernels_.finish(problem_, piece.panel, piece.channel, from, plan_.parts, plan_.sum_floats, dw_);
+  }
+
+  // The sums of the panels of one pass and one block of tiles.
+  void run_pieces(std::int64_t first_panel, TileBlock block) const {
     float *v = floats(workspace_.data()), *d = v + plan_.v_floats, *sums = d + plan_.d_floats;
     parallel_ranges(block.count, kTaskTiles,
                     [&](std::int64_t begin, std::int64_t end) { transform(block, begin, end, v, d); });
-    run_in_slots(plan_.layout, workspace_, [&](std::int64_t task, std::byte* scratch) {
-      const std::int64_t panel = task / plan_.channel_blocks, channel = task % plan_.channel_blocks;
-      float* piece = scratch != nullptr ? floats(scratch) : sums + plan_.piece(panel, channel);
-      kernels_.sum(problem_, block, panel, channel, v, d, block.first > 0, piece);
-      if (block.first + block.count == plan_.tiles) finish(panel, channel, piece);
+    WorkspaceLayout layout = plan_.layout;
+    layout.tasks = std::min(plan_.pass, plan_.panels - first_panel) * plan_.channel_blocks;
+    run_in_slots(layout, workspace_, [&](std::int64_t task, std::byte* scratch) {
+      float* at = scratch != nullptr ? floats(scratch) : sums + task * plan_.piece_floats;
+      sum(block, piece(first_panel, task), v, d, block.first > 0, at);
+      if (block.first + block.count == plan_.tiles) finish(piece(first_panel, task), at);
     });
   }
 
   void run_parts() const {
     float* all_sums = floats(workspace_.data());
+    const std::int64_t pieces = plan_.panels * plan_.channel_blocks;
     run_in_slots(plan_.layout, workspace_, [&](std::int64_t task, std::byte* scratch) {
       float *v = floats(scratch), *d = v + plan_.v_floats, *sums = all_sums + task * plan_.sum_floats;
       const std::int64_t begin = task * plan_.task_tiles, end = std::min(plan_.tiles, begin + plan_.task_tiles);
       for (std::int64_t first = begin; first < end; first += plan_.block) {
         const TileBlock block{first, std::min(plan_.block, end - first)};
         transform(block, 0, block.count, v, d);
-        for (std::int64_t panel = 0; panel < plan_.panels; ++panel)
-          for (std::int64_t channel = 0; channel < plan_.channel_blocks; ++channel)
-            kernels_.sum(problem_, block, panel, channel, v, d, first > begin, sums + plan_.piece(panel, channel));
+        for (std::int64_t i = 0; i < pieces; ++i)
+          sum(block, piece(0, i), v, d, first > begin, sums + i * plan_.piece_floats);
       }
     });
-    parallel_for(plan_.pieces(), [&](std::int64_t piece) {
-      const std::int64_t panel = piece / plan_.channel_blocks, channel = piece % plan_.channel_blocks;
-      finish(panel, channel, all_sums + plan_.piece(panel, channel));
-    });
+    parallel_for(pieces, [&](std::int64_t i) { finish(piece(0, i), all_sums + i * plan_.piece_floats); });
   }
 
   const Problem problem_;
