@@ -9,53 +9,41 @@ namespace thalweg::models {
 namespace {
 
 using Arguments = std::vector<Tensor>;
-using Run = std::function<Tensor(const Arguments&)>;
-
-// What is alive between steps.
-template <class Model>
-struct Trained {
-  template <class Options, class Optimizer>
-  Trained(const Options& options, std::unique_ptr<Optimizer> o) : model(options), optimizer(std::move(o)) {}
-  Model model;
-  std::unique_ptr<optim::Optimizer> optimizer;
-};
-
-// loss(model, arguments) is to become smaller.
-template <class Model, class Options, class Optimizer, class Loss>
-Run make_run(const Options& options, std::unique_ptr<Optimizer> optimizer, Loss loss) {
-  const auto trained = std::make_shared<Trained<Model>>(options, std::move(optimizer));
-  return [trained, loss](const Arguments& arguments) {
-    const auto training = nn::training(true);
-    GradientTape tape;
-    Tensor value = loss(trained->model, arguments);
-    const auto variables = trained->model.trainable_variables();
-    trained->optimizer->apply(tape.gradient(value, variables), variables);
-    return value;
-  };
-}
-
-// A class, by its number, for every row of logits.
-template <class Model>
-Tensor classification_loss(Model& model, const Arguments& arguments) {
-  return reduce_mean(sparse_softmax_cross_entropy(arguments[1], model(arguments[0])));
-}
-
-template <class Model, class Options, class Optimizer>
-Run classifier(const Options& options, std::unique_ptr<Optimizer> optimizer) {
-  return make_run<Model>(options, std::move(optimizer), classification_loss<Model>);
-}
-
-auto adam() { return std::make_unique<optim::Adam>(optim::AdamOptions{.epsilon = 1e-8}); }
-auto momentum() { return std::make_unique<optim::SGD>(optim::SGDOptions{.momentum = 0.9}); }
 
 struct Made {
   std::vector<Spec> arguments;
-  Run run;
+  std::shared_ptr<nn::Module> module;
+  int inputs;
+  std::function<Tensor(std::span<const Tensor>)> call;
+  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> loss;
+  OptimizerChoice optimizer;
 };
+
+Tensor weighted_mean(const Tensor& values, const Tensor& weight) {
+  return reduce_mean(weight.defined() ? values * weight : values);
+}
+
+// A class, by its number, for every row of logits.
+Tensor classification_loss(const Tensor& labels, const Tensor& logits, const Tensor& weight) {
+  return weighted_mean(sparse_softmax_cross_entropy(labels, logits), weight);
+}
+
+template <class Model, class Options>
+Made classifier(const Options& options, const Spec& x, const Spec& labels, OptimizerChoice optimizer) {
+  const auto model = std::make_shared<Model>(options);
+  return {{x, labels},
+          model,
+          1,
+          [model](std::span<const Tensor> in) { return (*model)(in[0]); },
+          classification_loss,
+          std::move(optimizer)};
+}
+
+const OptimizerChoice adam{.name = "adam", .epsilon = 1e-8}, momentum{.name = "sgd", .momentum = 0.9};
 
 Made mlp(std::int64_t batch, SettingsReader& set) {
   const MlpOptions options{.hidden = set.counts("hidden", {1024, 1024}), .outputs = set.count("classes", 10)};
-  return {{{f32, {batch, set.count("inputs", 784)}}, {i32, {batch}}}, classifier<Mlp>(options, adam())};
+  return classifier<Mlp>(options, {f32, {batch, set.count("inputs", 784)}}, {i32, {batch}}, adam);
 }
 
 Spec images(std::int64_t batch, std::int64_t size, std::int64_t channels) {
@@ -66,22 +54,21 @@ Made cnn(std::int64_t batch, SettingsReader& set) {
   const CnnOptions options{.filters = set.counts("filters", {32, 64}),
                            .hidden = set.count("hidden", 128),
                            .classes = set.count("classes", 10)};
-  return {{images(batch, set.count("size", 28), set.count("channels", 1)), {i32, {batch}}},
-          classifier<Cnn>(options, adam())};
+  return classifier<Cnn>(options, images(batch, set.count("size", 28), set.count("channels", 1)), {i32, {batch}}, adam);
 }
 
 Made separable_cnn(std::int64_t batch, SettingsReader& set) {
   const SeparableCnnOptions options{.stem = set.count("stem", 32),
                                     .blocks = set.counts("blocks", {64, 128, 256}),
                                     .classes = set.count("classes", 10)};
-  return {{images(batch, set.count("size", 32), set.count("channels", 3)), {i32, {batch}}},
-          classifier<SeparableCnn>(options, momentum())};
+  return classifier<SeparableCnn>(options, images(batch, set.count("size", 32), set.count("channels", 3)),
+                                  {i32, {batch}}, momentum);
 }
 
 Made resnet50(std::int64_t batch, SettingsReader& set) {
   const ResNet50Options options{.width = set.count("width", 64), .classes = set.count("classes", 1000)};
-  return {{images(batch, set.count("size", 224), set.count("channels", 3)), {i32, {batch}}},
-          classifier<ResNet50>(options, momentum())};
+  return classifier<ResNet50>(options, images(batch, set.count("size", 224), set.count("channels", 3)), {i32, {batch}},
+                              momentum);
 }
 
 Made unet(std::int64_t batch, SettingsReader& set) {
@@ -89,14 +76,13 @@ Made unet(std::int64_t batch, SettingsReader& set) {
                             .bottom = set.count("bottom", 128),
                             .classes = set.count("classes", 2)};
   const std::int64_t size = set.count("size", 128);
-  return {{images(batch, size, set.count("channels", 3)), {i32, {batch, size, size}}},
-          classifier<UNet>(options, adam())};
+  return classifier<UNet>(options, images(batch, size, set.count("channels", 3)), {i32, {batch, size, size}}, adam);
 }
 
 Made lstm(std::int64_t batch, SettingsReader& set) {
   const LstmClassifierOptions options{.units = set.count("units", 256), .classes = set.count("classes", 10)};
-  return {{{f32, {batch, set.count("time", 64), set.count("inputs", 64)}}, {i32, {batch}}},
-          classifier<LstmClassifier>(options, adam())};
+  const Spec x{f32, {batch, set.count("time", 64), set.count("inputs", 64)}};
+  return classifier<LstmClassifier>(options, x, {i32, {batch}}, adam);
 }
 
 Made gpt(std::int64_t batch, SettingsReader& set) {
@@ -109,12 +95,12 @@ Made gpt(std::int64_t batch, SettingsReader& set) {
   options.dropout = set.number("dropout", options.dropout);
   const Spec tokens{i32, {batch, set.count("time", options.context)}};
   const double clip = set.number("clip", 1.0);  // of the gradients' global norm; 0: none
-  auto optimizer = std::make_unique<optim::AdamW>(
-      optim::AdamWOptions{.learning_rate = 3e-4,
+  return classifier<Gpt>(options, tokens, tokens,
+                         {.name = "adamw",
+                          .learning_rate = 3e-4,
                           .epsilon = 1e-8,
-                          .global_clip_norm = clip > 0 ? std::optional(clip) : std::nullopt,
-                          .weight_decay = 0.1});
-  return {{tokens, tokens}, classifier<Gpt>(options, std::move(optimizer))};
+                          .weight_decay = 0.1,
+                          .global_clip_norm = clip > 0 ? std::optional(clip) : std::nullopt});
 }
 
 Made recsys(std::int64_t batch, SettingsReader& set) {
@@ -123,12 +109,29 @@ Made recsys(std::int64_t batch, SettingsReader& set) {
                             .size = set.count("size", 16),
                             .bottom = set.counts("bottom", {64, 16}),
                             .top = set.counts("top", {256, 64})};
-  auto optimizer = std::make_unique<optim::Adagrad>(optim::AdagradOptions{.learning_rate = 0.01});
-  const auto loss = [](Dlrm& model, const Arguments& arguments) {
-    return reduce_mean(sigmoid_cross_entropy(arguments[2], model(arguments[0], arguments[1])));
+  const auto model = std::make_shared<Dlrm>(options);
+  const auto loss = [](const Tensor& clicked, const Tensor& logits, const Tensor& weight) {
+    return weighted_mean(sigmoid_cross_entropy(clicked, logits), weight);
   };
   return {{{f32, {batch, set.count("inputs", 13)}}, {i32, {batch, options.tables}}, {f32, {batch, 1}}},
-          make_run<Dlrm>(options, std::move(optimizer), loss)};
+          model,
+          2,
+          [model](std::span<const Tensor> in) { return (*model)(in[0], in[1]); },
+          loss,
+          {.name = "adagrad", .learning_rate = 0.01}};
+}
+
+std::function<Tensor(const Arguments&)> run_of(const Made& made) {
+  const std::shared_ptr<optim::Optimizer> optimizer = make_optimizer(made.optimizer);
+  return [made, optimizer](const Arguments& arguments) {
+    const auto training = nn::training(true);
+    const auto inputs = static_cast<std::size_t>(made.inputs);
+    GradientTape tape;
+    const Tensor value = made.loss(arguments[inputs], made.call({arguments.data(), inputs}), {});
+    const auto variables = made.module->trainable_variables();
+    optimizer->apply(tape.gradient(value, variables), variables);
+    return value;
+  };
 }
 
 struct Entry {
@@ -161,7 +164,9 @@ TrainingStep make_step(const std::string& model, const StepOptions& options) {
     SettingsReader set(model, options.settings);
     Made made = entry.make(batch, set);
     set.finish();
-    return {model, batch, std::move(made.arguments), std::move(made.run)};
+    const auto run = run_of(made);
+    return {model,          batch, std::move(made.arguments), made.module, made.inputs, made.call, made.loss,
+            made.optimizer, run};
   }
   std::string list;
   for (const auto& name : step_names()) list += (list.empty() ? "" : ", ") + name;

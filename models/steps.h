@@ -4,9 +4,12 @@
 // what a batch of it looks like. The command line and the benchmarks share them.
 #include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "models/optimizers.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg::models {
@@ -21,9 +24,16 @@ struct StepOptions {
 struct TrainingStep {
   std::string model;
   std::int64_t batch = 0;
-  std::vector<Spec> arguments;  // of `run`, examples along the leading axis
-  // Forward, backward and update of the variables; gives back the loss. Owns the model and the optimizer.
+  std::vector<Spec> arguments;  // of `run`: the inputs, then the labels; examples along the leading axis
+  std::shared_ptr<nn::Module> module;
+  int inputs = 1;
+  std::function<Tensor(std::span<const Tensor>)> call;  // the module's
+  std::function<Tensor(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight)> loss;
+  OptimizerChoice optimizer;
+  // Forward, backward and update of the variables; gives back the loss. Shares the module, owns an optimizer.
   std::function<Tensor(const std::vector<Tensor>&)> run;
+
+  train::Model trained() const { return {*module, inputs, call}; }
 };
 
 const std::vector<std::string>& step_names();

@@ -5,6 +5,8 @@
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/autodiff/transforms.h"
 #include "thalweg/backend/describe.h"
+#include "thalweg/checkpoint/manager.h"
+#include "thalweg/checkpoint/weights.h"
 #include "thalweg/core/counters.h"
 #include "thalweg/core/device.h"
 #include "thalweg/core/dtype.h"
@@ -38,6 +40,11 @@
 #include "thalweg/plan/function.h"
 #include "thalweg/plan/input_gradients.h"
 #include "thalweg/plan/loaded_function.h"
+#include "thalweg/summary/plot.h"
+#include "thalweg/summary/writer.h"
+#include "thalweg/train/callbacks.h"
+#include "thalweg/train/fit.h"
+#include "thalweg/train/search.h"
 #include "thalweg/version.h"
 
 namespace tw = thalweg;

@@ -23,6 +23,9 @@ BELOW = {
     "metrics": ["core", "ops", "losses"],
     "nn": ["core", "ops", "autodiff"],
     "optim": ["core", "ops", "autodiff", "nn"],
+    "checkpoint": ["core", "ops", "interop", "nn", "optim", "data"],
+    "summary": ["core", "ops"],
+    "train": ["core", "ops", "autodiff", "nn", "losses", "metrics", "optim", "data", "plan", "checkpoint", "summary"],
     "data": ["core", "ops", "interop"],
 }
 

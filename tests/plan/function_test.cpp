@@ -291,7 +291,7 @@ TEST(Function, buckets_pad_an_axis_and_give_the_mask) {
   const auto f = function(mean, {.name = "mean", .buckets = {.axis = 1, .sizes = {8, 4}, .value = 100}});
   for (const std::int64_t length : {1, 3, 4, 5, 8}) {
     const Tensor x = random::normal({2, length}, {.seed = 3});
-    EXPECT_TRUE(near(f(x), reduce_mean(x, {.axes = {1}}), 1e-6)) << length;
+    EXPECT_TRUE(testing::near(f(x), reduce_mean(x, {.axes = {1}}), 1e-6)) << length;
   }
   EXPECT_EQ(f.stats().traces, 2);
   EXPECT_EQ(&f.plan(Spec{f32, {2, 7}}), &f.plan(ones({2, 8})));
@@ -304,7 +304,7 @@ TEST(Function, buckets_pad_an_axis_and_give_the_mask) {
   const Tensor a = random::normal({3, 5}, {.seed = 1}), b = random::normal({3, 5}, {.seed = 2});
   GradientTape tape;
   tape.watch(a);
-  EXPECT_TRUE(near(tape.gradient(dot(a, b), a), b, 1e-6));
+  EXPECT_TRUE(testing::near(tape.gradient(dot(a, b), a), b, 1e-6));
 }
 
 TEST(Function, what_it_refers_to_must_live) {

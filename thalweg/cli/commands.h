@@ -1,9 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "thalweg/thalweg.h"
 
 namespace thalweg::cli {
 
@@ -11,6 +15,9 @@ namespace thalweg::cli {
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// Exit statuses.
+inline constexpr int good = 0, failed = 1, wrong_usage = 2, interrupted = 130;
 
 // Each command writes its data to standard output and throws thalweg::Error when it fails.
 struct DevicesOptions {
@@ -29,7 +36,42 @@ struct PlanOptions {
 };
 void plan(const PlanOptions& options);
 
+struct TrainOptions {
+  std::string model;
+  std::string data;         // a path, "fashion-mnist" or "shapes"; empty: the model's own
+  std::int64_t epochs = 0;  // 0: 1, or as many as --steps need
+  std::int64_t steps = 0;   // in all; 0: by epochs
+  std::int64_t batch = 0;   // 0: that of the workload
+  std::string optimizer;    // empty: the model's own
+  std::optional<double> lr, weight_decay, clip_norm, clip_value, global_clip_norm;
+  std::string schedule = "constant";
+  std::string precision = "f32", device = "cpu", loss;
+  std::string memory_budget;
+  int accumulate = 1, threads = 0;
+  std::uint64_t seed = 0;
+  bool eager = false, resume = false, json = false;
+  std::string out;                    // the run folder; empty: a new one under runs/
+  std::int64_t checkpoint_every = 0;  // steps; 0: after every epoch
+  std::int64_t monitor_every = 10;    // steps between two gradient norms of all layers
+  std::int64_t subset = 0;            // examples to train on; 0: all
+  std::vector<std::string> settings;  // "layers=12"
+};
+// good or interrupted.
+int train(const TrainOptions& options);
+
+struct TuneOptions {
+  TrainOptions train;
+  std::vector<std::string> grid;  // "lr=1e-3,1e-2"
+  std::string svg;
+};
+int tune(const TuneOptions& options);  // good or interrupted
+
 // "1048576", "512 KiB", "1.5GiB" in bytes; throws UsageError.
 std::int64_t parse_size(const std::string& text);
+// "key=value" entries; throws UsageError.
+std::map<std::string, std::string> parse_settings(const char* option, const std::vector<std::string>& list);
+Precision parse_precision(const std::string& name);
+// Sets an option of train by its name on the command line; throws UsageError.
+void set_option(TrainOptions& options, const std::string& name, const std::string& value);
 
 }  // namespace thalweg::cli

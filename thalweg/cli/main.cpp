@@ -1,5 +1,5 @@
-// thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage. Data goes to standard output, messages to
-// standard error.
+// thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage, 130 interrupted. Data goes to standard
+// output, messages to standard error.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,13 +9,12 @@
 
 #include "models/steps.h"
 #include "thalweg/cli/commands.h"
+#include "thalweg/cli/run.h"
 #include "thalweg/thalweg.h"
 
 namespace {
 
 using namespace thalweg;
-
-constexpr int kGood = 0, kFailed = 1, kWrongUsage = 2;
 
 // Colour belongs on a terminal whose user did not refuse it.
 bool coloured() {
@@ -32,10 +31,10 @@ void message(const char* kind, const char* colour, const std::string& text) {
 void error(const std::string& text) { message("error", "\033[1;31m", text); }
 void warning(const std::string& text) { message("warning", "\033[1;33m", text); }
 
-int wrong_usage(const std::exception& wrong) {
+int refuse(const std::exception& wrong) {
   error(wrong.what());
   std::cerr << "try: thalweg --help\n";
-  return kWrongUsage;
+  return cli::wrong_usage;
 }
 
 int parse_and_run(CLI::App& app, int argc, char** argv) {
@@ -44,11 +43,11 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& wrong) {
-    return wrong_usage(wrong);
+    return refuse(wrong);
   } catch (const cli::UsageError& wrong) {
-    return wrong_usage(wrong);
+    return refuse(wrong);
   }
-  return kGood;
+  return cli::good;
 }
 
 constexpr const char* one_object = "one JSON object on one line";
@@ -59,9 +58,13 @@ void add_devices(CLI::App& app, cli::DevicesOptions& options) {
   command->callback([&] { cli::devices(options); });
 }
 
+void add_model(CLI::App& command, std::string& model) {
+  command.add_option("model", model, "the model")->required()->check(CLI::IsMember(models::step_names()));
+}
+
 void add_plan(CLI::App& app, cli::PlanOptions& options) {
   auto* command = app.add_subcommand("plan", "memory of a training step, known without running it");
-  command->add_option("model", options.model, "the model")->required()->check(CLI::IsMember(models::step_names()));
+  add_model(*command, options.model);
   command->add_option("--batch", options.batch, "examples in a batch")->check(CLI::PositiveNumber);
   command->add_option("--memory-budget", options.memory_budget, "bytes, or with KiB, MiB, GiB");
   command->add_option("--precision", options.precision, "f32, bf16 or f16")
@@ -70,6 +73,55 @@ void add_plan(CLI::App& app, cli::PlanOptions& options) {
   command->add_option("--svg", options.svg, "a file for a picture of memory over the step");
   command->add_flag("--json", options.json, one_object);
   command->callback([&] { cli::plan(options); });
+}
+
+// What is trained, and how: options that train and tune share.
+void add_training(CLI::App& command, cli::TrainOptions& o) {
+  add_model(command, o.model);
+  const auto at_least_one = CLI::PositiveNumber;
+  command.add_option("--data", o.data,
+                     "fashion-mnist, shapes, or a path: idx or image folder, csv, npz, tfrecord, text");
+  command.add_option("--epochs", o.epochs, "passes over the data")->check(at_least_one);
+  command.add_option("--steps", o.steps, "steps in all, those before --resume too")->check(at_least_one);
+  command.add_option("--batch", o.batch, "examples in a batch")->check(at_least_one);
+  command.add_option("--optimizer", o.optimizer, "the rule")->check(CLI::IsMember(models::optimizer_names()));
+  command.add_option("--lr", o.lr, "the learning rate")->check(CLI::NonNegativeNumber);
+  command.add_option("--schedule", o.schedule, "of the rate over the run")->check(CLI::IsMember(cli::schedule_names()));
+  command.add_option("--weight-decay", o.weight_decay, "of the weights")->check(CLI::NonNegativeNumber);
+  command.add_option("--clip-norm", o.clip_norm, "largest norm of each gradient")->check(at_least_one);
+  command.add_option("--clip-value", o.clip_value, "largest magnitude of each element")->check(at_least_one);
+  command.add_option("--global-clip-norm", o.global_clip_norm, "largest norm of all together")->check(at_least_one);
+  command.add_option("--precision", o.precision, "of the computation")->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  command.add_option("--memory-budget", o.memory_budget, "of a step: bytes, or with KiB, MiB, GiB");
+  command.add_option("--accumulate", o.accumulate, "batches that make one update")->check(at_least_one);
+  command.add_option("--device", o.device, "where to compute");
+  command.add_option("--threads", o.threads, "that compute")->check(at_least_one);
+  command.add_option("--seed", o.seed, "of everything random");
+  command.add_flag("--eager", o.eager, "op by op, not compiled");
+  command.add_option("--loss", o.loss, "another loss than the model's own")->check(CLI::IsMember(cli::loss_names()));
+  command.add_option("--subset", o.subset, "train on so many examples")->check(at_least_one);
+  command.add_option("--set", o.settings, "key=value, a size of the model; may be repeated");
+}
+
+void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
+  auto* command = app.add_subcommand("train", "trains a model and writes a run folder");
+  add_training(*command, options);
+  command->add_option("--out", options.out, "the run folder; otherwise a new one under runs/");
+  command->add_flag("--resume", options.resume, "go on with the run of --out");
+  command->add_option("--checkpoint-every", options.checkpoint_every, "steps; otherwise after every epoch")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--monitor-every", options.monitor_every, "steps between gradient norms of all layers")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", options.json, "one JSON object on a line for every step, and one at the end");
+  command->callback([&] { status = cli::train(options); });
+}
+
+void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
+  auto* command = app.add_subcommand("tune", "tries settings: a learning rate and a batch size, or a grid");
+  add_training(*command, options.train);
+  command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated");
+  command->add_option("--svg", options.svg, "a file for a picture");
+  command->callback([&] { status = cli::tune(options); });
 }
 
 }  // namespace
@@ -84,17 +136,22 @@ int main(int argc, char** argv) {
   add_devices(app, devices);
   cli::PlanOptions plan;
   add_plan(app, plan);
+  int status = cli::good;
+  cli::TrainOptions train;
+  add_train(app, train, status);
+  cli::TuneOptions tune;
+  add_tune(app, tune, status);
 
   try {
-    const int status = parse_and_run(app, argc, argv);
+    if (const int parsed = parse_and_run(app, argc, argv); parsed != cli::good) status = parsed;
     std::cout.flush();
-    if (status == kGood && !std::cout) {
+    if (status == cli::good && !std::cout) {
       error("could not write to standard output");
-      return kFailed;
+      return cli::failed;
     }
     return status;
   } catch (const std::exception& failure) {
     error(failure.what());
-    return kFailed;
+    return cli::failed;
   }
 }

@@ -8,26 +8,12 @@
 namespace thalweg::cli {
 namespace {
 
-models::Settings parse_settings(const std::vector<std::string>& list) {
-  models::Settings settings;
-  for (const auto& one : list) {
-    const auto equals = one.find('=');
-    if (equals == std::string::npos || equals == 0) throw UsageError("expected --set key=value, got \"" + one + "\"");
-    settings[one.substr(0, equals)] = one.substr(equals + 1);
-  }
-  return settings;
-}
-
 models::TrainingStep make_step(const PlanOptions& options) {
   try {
-    return models::make_step(options.model, {options.batch, parse_settings(options.settings)});
+    return models::make_step(options.model, {options.batch, parse_settings("--set", options.settings)});
   } catch (const Error& wrong) {
     throw UsageError(wrong.what());
   }
-}
-
-Precision parse_precision(const std::string& name) {
-  return name == "bf16" ? Precision::bf16 : name == "f16" ? Precision::f16 : Precision::f32;
 }
 
 void print_json(const models::TrainingStep& step, const std::string& answer) {

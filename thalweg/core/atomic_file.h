@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <string>
 
+#include "thalweg/core/file_writer.h"
+
 namespace thalweg {
 
 // A file that appears under its name whole or not at all: written beside it, made durable, then renamed. What stood
@@ -11,16 +13,15 @@ class AtomicFile {
  public:
   AtomicFile(const char* op, std::string path);  // `op` names the errors
   ~AtomicFile();                                 // without commit: nothing has happened
-  AtomicFile(const AtomicFile&) = delete;
 
-  void write(const void* bytes, std::size_t count);
+  void write(const void* bytes, std::size_t count) { temporary_.write(bytes, count); }
   void commit();
 
  private:
-  void check(bool ok, const char* action) const;
   const char* op_;
-  std::string path_, temporary_;
-  int descriptor_ = -1;
+  std::string path_;
+  FileWriter temporary_;
+  bool renamed_ = false;
 };
 
 }  // namespace thalweg

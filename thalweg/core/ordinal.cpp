@@ -41,7 +41,7 @@ std::uint64_t in_call(std::uint64_t call, std::uint64_t ordinal) { return mix(ca
 
 std::uint64_t ordinals_taken() { return counter.load(std::memory_order_relaxed); }
 
-void reset_ordinals() { counter.store(0, std::memory_order_relaxed); }
+void reset_ordinals(std::uint64_t to) { counter.store(to, std::memory_order_relaxed); }
 
 Position Position::fork() {
   Position position;
@@ -81,6 +81,8 @@ CallScope::CallScope(std::uint64_t call)
 }
 
 CallScope::CallScope() : CallScope(0) { numbering.in_call = false; }
+
+CallScope::CallScope(Outside) : CallScope(0) { numbering = {}; }
 
 CallScope::~CallScope() { numbering = {base_, count_, call_, active_, in_call_}; }
 

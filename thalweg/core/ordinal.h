@@ -7,7 +7,7 @@ namespace thalweg::random {
 // Random ops that are given no seed are numbered; the number is part of their key. One counter serves the process.
 std::uint64_t next_ordinal();
 std::uint64_t ordinals_taken();  // the counter as it stands
-void reset_ordinals();
+void reset_ordinals(std::uint64_t to = 0);
 
 // A place from which the numbering can run again: recompute draws the same numbers in both of its runs.
 class Position {
@@ -39,6 +39,10 @@ class CallScope {
  public:
   explicit CallScope(std::uint64_t call);
   CallScope();  // while tracing: the call is not known yet, numbers are those inside any call
+  // Numbers of no call, from the process's counter. What is drawn once in a model's life must not shift those of a
+  // call, or a model that is read from a file would draw others than the one that was written.
+  struct Outside {};
+  explicit CallScope(Outside);
   ~CallScope();
   CallScope(const CallScope&) = delete;
 

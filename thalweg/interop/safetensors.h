@@ -29,6 +29,9 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
+// The file's name for an element type.
+std::string_view safetensors_type(DType dtype);
+
 // The header's JSON, for a file with `data_bytes` bytes behind it, which the tensors must fill without gap or overlap.
 // Throws data_loss in words that name the field.
 SafetensorsHeader parse_safetensors_header(std::span<const char> json, std::int64_t data_bytes);

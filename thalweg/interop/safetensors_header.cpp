@@ -212,4 +212,10 @@ SafetensorsHeader parse_safetensors_header(std::span<const char> json, std::int6
   return header;
 }
 
+std::string_view safetensors_type(DType dtype) {
+  for (const auto& type : element_types)
+    if (type.dtype == dtype) return type.name;
+  TW_FAIL(internal, "safetensors", "report this", "no type for {}", dtype);
+}
+
 }  // namespace thalweg

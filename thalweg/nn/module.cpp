@@ -5,6 +5,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/mask.h"
+#include "thalweg/core/ordinal.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -137,6 +138,7 @@ Variable Module::add_variable(const std::string& name, const Shape& shape, const
                   "weight \"{}\": expected a value of shape {}, got {}", path, shape, value.shape());
     value = cast(value, options.dtype);
   } else {
+    const random::CallScope once(random::CallScope::Outside{});
     const bool other_shape = options.initial_shape.rank() > 0;
     value = reshape(initializer(other_shape ? options.initial_shape : shape, options.dtype), shape);
   }

@@ -1,3 +1,4 @@
+#include <charconv>
 #include <deque>
 #include <regex>
 
@@ -119,6 +120,27 @@ std::vector<Variable> Multi::variables() const {
   return list;
 }
 
+std::map<std::string, Variable> Multi::state() const {
+  std::map<std::string, Variable> all;
+  for (std::size_t i = 0; i < choices_.size(); ++i)
+    for (const auto& [name, variable] : choices_[i].optimizer->state())
+      all.emplace(std::to_string(i) + "/" + name, variable);
+  return all;
+}
+
+void Multi::set_state(const std::map<std::string, Tensor>& values) {
+  std::vector<std::map<std::string, Tensor>> parts(choices_.size());
+  for (const auto& [name, value] : values) {
+    std::size_t place = 0;
+    const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), place);
+    TW_CHECK_USER(fault == std::errc() && place < parts.size() && *end == '/', "set_state",
+                  "the state belongs to an optimizer of another kind",
+                  "expected names that begin with the number of one of {} optimizers, got \"{}\"", parts.size(), name);
+    parts[place].emplace(end + 1, value);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) choices_[i].optimizer->set_state(parts[i]);
+}
+
 const Iterations& Multi::iterations() const { return choices_.back().optimizer->iterations(); }
 Tensor Multi::learning_rate() const { return choices_.back().optimizer->learning_rate(); }
 
@@ -128,6 +150,10 @@ void Multi::exclude_from_weight_decay(const std::vector<std::string>& patterns) 
 
 void Multi::set_learning_rate(double rate) {
   for (const auto& choice : choices_) choice.optimizer->set_learning_rate(rate);
+}
+
+void Multi::set_accumulate_steps(int steps) {
+  for (const auto& choice : choices_) choice.optimizer->set_accumulate_steps(steps);
 }
 
 void Multi::assign_averages() {

@@ -29,9 +29,12 @@ Applied Optimizer::apply(const std::vector<Gradient>& gradients, const std::vect
 Applied Optimizer::flush(Tensor* gradient_norm) { return pipeline_->flush(gradient_norm); }
 void Optimizer::build(const std::vector<Variable>& variables) { pipeline_->build(variables); }
 std::vector<Variable> Optimizer::variables() const { return pipeline_->variables(); }
+std::map<std::string, Variable> Optimizer::state() const { return pipeline_->state(); }
+void Optimizer::set_state(const std::map<std::string, Tensor>& values) { pipeline_->set_state(values); }
 const Iterations& Optimizer::iterations() const { return pipeline_->iterations(); }
 Tensor Optimizer::learning_rate() const { return pipeline_->learning_rate(); }
 void Optimizer::set_learning_rate(double rate) { pipeline_->set_learning_rate(rate); }
+void Optimizer::set_accumulate_steps(int steps) { pipeline_->set_accumulate_steps(steps); }
 void Optimizer::assign_averages() { pipeline_->assign_averages(); }
 
 void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& patterns) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,12 +64,18 @@ class TW_API Optimizer {
   virtual Applied flush(Tensor* gradient_norm = nullptr);
   virtual void build(const std::vector<Variable>& variables);  // makes the state now
   virtual std::vector<Variable> variables() const;
+  // The same by name, as checkpoints keep it.
+  virtual std::map<std::string, Variable> state() const;
+  // Gives all of the state its values. What is not made yet takes its value when it is. Names that are missing or too
+  // many are an error, here or at the first apply(), which then changes nothing.
+  virtual void set_state(const std::map<std::string, Tensor>& values);
   virtual const Iterations& iterations() const;
   // Variables whose name contains a match of one of the regular expressions are not decayed. Before the first apply().
   virtual void exclude_from_weight_decay(const std::vector<std::string>& patterns);
 
-  virtual Tensor learning_rate() const;         // of the next update, f64
-  virtual void set_learning_rate(double rate);  // where it is a number
+  virtual Tensor learning_rate() const;          // of the next update, f64
+  virtual void set_learning_rate(double rate);   // where it is a number
+  virtual void set_accumulate_steps(int steps);  // before the first apply()
   // The moving averages become the values of the variables.
   virtual void assign_averages();
 

@@ -197,10 +197,13 @@ class TW_API Multi : public Optimizer {
   Applied flush(Tensor* gradient_norm = nullptr) override;
   void build(const std::vector<Variable>& variables) override;
   std::vector<Variable> variables() const override;
+  std::map<std::string, Variable> state() const override;  // names begin with the number of the optimizer
+  void set_state(const std::map<std::string, Tensor>& values) override;
   const Iterations& iterations() const override;  // of `otherwise`
   void exclude_from_weight_decay(const std::vector<std::string>& patterns) override;
   Tensor learning_rate() const override;         // of `otherwise`
   void set_learning_rate(double rate) override;  // of all
+  void set_accumulate_steps(int steps) override;
   void assign_averages() override;
 
  private:

@@ -2,6 +2,7 @@
 
 // The one way of a gradient into a variable: accumulate, clip, decay, rule, average. Nothing here reads a value on the
 // host, so that it can be traced.
+#include <map>
 #include <memory>
 #include <regex>
 #include <unordered_map>
@@ -34,10 +35,13 @@ class Pipeline {
   Applied flush(Tensor* gradient_norm);
   void build(const std::vector<Variable>& variables);
   std::vector<Variable> variables() const;
+  std::map<std::string, Variable> state() const;
+  void set_state(const std::map<std::string, Tensor>& values);
   const Iterations& iterations() const { return iterations_; }
   void exclude_from_weight_decay(const std::vector<std::string>& patterns);
   Tensor learning_rate() const;
   void set_learning_rate(double rate);
+  void set_accumulate_steps(int steps);
   void assign_averages();
 
  private:
@@ -60,8 +64,9 @@ class Pipeline {
   static Update read(const Entry& entry, const Update& frame, const Gradient& gradient);
   void update_whole(Entry& entry, Update frame, const Gradient& gradient);
   Gradient prepared(const Gradient& gradient, const Variable& variable) const;
-  Entry make_entry(const Variable& variable) const;
-  Variable make_state(const std::string& name, const Shape& shape, double initial, DType dtype) const;
+  Entry make_entry(const Variable& variable);
+  Variable make_state(const std::string& name, const Shape& shape, double initial, DType dtype);
+  void check_restored(const std::map<std::string, Tensor>& left) const;
   Step next_step(const Tensor& due) const;
   Applied advance(std::vector<Item>& items, Tensor proceed, const Apply& options);
   Applied finish(std::vector<Item>& items, Tensor due, Tensor* gradient_norm);
@@ -73,7 +78,7 @@ class Pipeline {
   void hold_mask(Entry& entry) const;
 
   const std::string name_;
-  const CommonOptions options_;
+  CommonOptions options_;
   const std::unique_ptr<Rule> rule_;
   const Living living_;
   Iterations iterations_;
@@ -81,6 +86,8 @@ class Pipeline {
   Variable calls_, weight_;  // of the gradients accumulated so far
   std::vector<std::regex> undecayed_;
   std::vector<Entry> entries_;
+  std::map<std::string, Tensor> pending_;                  // given to set_state, for what is not made yet
+  bool restored_ = false;                                  // set_state was called
   std::unordered_map<std::uint64_t, std::size_t> places_;  // of variables among the entries
 };
 

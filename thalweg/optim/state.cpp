@@ -37,21 +37,72 @@ Pipeline::Pipeline(std::string name, CommonOptions options, std::unique_ptr<Rule
   iterations_ = Iterations(scalar(0, i64), {.name = name_ + "/iterations", .trainable = false});
   if (const auto* rate = std::get_if<double>(&options_.learning_rate.get()))
     rate_ = make_state("learning_rate", {}, *rate, f64);
-  if (options_.accumulate_steps > 1) {
+  set_accumulate_steps(options_.accumulate_steps);
+}
+
+void Pipeline::set_accumulate_steps(int steps) {
+  TW_CHECK(failed_precondition, steps == options_.accumulate_steps || entries_.empty(), "set_accumulate_steps",
+           "make a new optimizer", "expected a call before the first apply(), got one after it");
+  options_.accumulate_steps = steps;
+  check_options(name_, options_);
+  if (steps == 1) {
+    calls_ = weight_ = Variable();
+  } else if (!calls_.defined()) {
     calls_ = make_state("accumulated_calls", {}, 0, i64);
     weight_ = make_state("accumulated_weight", {}, 0, f64);
   }
 }
 
-Variable Pipeline::make_state(const std::string& name, const Shape& shape, double initial, DType dtype) const {
+Variable Pipeline::make_state(const std::string& name, const Shape& shape, double initial, DType dtype) {
   const TraceScope eager(nullptr);
   const PauseRecording pause;
-  const Number value = is_float(dtype) ? Number(initial) : Number(static_cast<std::int64_t>(initial));
-  return Variable(full(shape, value, dtype), {.name = name_ + "/" + name, .trainable = false});
+  const std::string path = name_ + "/" + name;
+  Tensor value;
+  if (const auto given = pending_.extract(path)) {
+    value = given.mapped();
+    TW_CHECK_USER(value.spec() == (Spec{dtype, shape}), "set_state", "the state belongs to a model of another size",
+                  "\"{}\": expected {} {}, got {} {}", path, shape, dtype, value.shape(), value.dtype());
+  } else {
+    TW_CHECK_USER(!restored_, "set_state", "the state belongs to another model, or to an optimizer with other options",
+                  "expected a value for \"{}\", got none", path);
+    value = full(shape, is_float(dtype) ? Number(initial) : Number(static_cast<std::int64_t>(initial)), dtype);
+  }
+  return Variable(value, {.name = path, .trainable = false});
 }
 
-Pipeline::Entry Pipeline::make_entry(const Variable& variable) const {
-  Entry entry{.tables = {variable}, .sum = {}, .decay = {}, .accumulates = false};
+std::map<std::string, Variable> Pipeline::state() const {
+  std::map<std::string, Variable> by_name;
+  for (const auto& variable : variables())
+    TW_CHECK_USER(by_name.emplace(variable.name(), variable).second, "optimizer",
+                  "give the variables that are trained different names",
+                  "expected state of different names, got \"{}\" twice", variable.name());
+  return by_name;
+}
+
+void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
+  const auto known = state();
+  auto left = values;
+  for (const auto& [name, variable] : known) {
+    const auto given = left.extract(name);
+    TW_CHECK_USER(!given.empty() && given.mapped().spec() == variable.spec(), "set_state",
+                  "the state belongs to another model, or to an optimizer with other options",
+                  "expected {} {} for \"{}\", got {}", variable.shape(), variable.dtype(), name,
+                  given.empty() ? "nothing" : given.mapped().shape().to_string());
+  }
+  if (!entries_.empty()) check_restored(left);
+  for (auto [name, variable] : known) variable.assign(values.at(name));
+  pending_ = std::move(left);
+  restored_ = entries_.empty();
+}
+
+// After the state is made nothing may be left.
+void Pipeline::check_restored(const std::map<std::string, Tensor>& left) const {
+  TW_CHECK_USER(left.empty(), "set_state", "the state belongs to another model, or to an optimizer with other options",
+                "expected state of optimizer \"{}\", got \"{}\", which it does not have", name_, left.begin()->first);
+}
+
+Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
+  Entry entry{.tables = {variable}, .sum = {}, .decay = {}, .accumulates = restored_ && options_.accumulate_steps > 1};
   const std::string prefix = variable.name() + "/";
   const DType dtype = variable.dtype();
   for (const auto& slot : rule_->slots(variable))
@@ -59,7 +110,7 @@ Pipeline::Entry Pipeline::make_entry(const Variable& variable) const {
   if (options_.ema_momentum) {
     entry.tables.push_back(make_state(prefix + "average", variable.shape(), 0, dtype));
     const TraceScope eager(nullptr);
-    entry.tables.back().assign(variable);
+    if (!restored_) entry.tables.back().assign(variable);
   }
   if (options_.accumulate_steps > 1) entry.sum = make_state(prefix + "gradient_sum", variable.shape(), 0, wide(dtype));
   const auto decay = rule_->weight_decay(variable, options_.weight_decay);
@@ -71,10 +122,12 @@ void Pipeline::build(const std::vector<Variable>& variables) {
   TW_CHECK(failed_precondition, entries_.empty(), name_.c_str(), "make a new optimizer for other variables",
            "expected an optimizer without state, got one for {} variables", entries_.size());
   const PauseRecording pause;
-  for (const auto& variable : variables) {
-    if (!places_.emplace(variable.id(), entries_.size()).second) continue;
-    entries_.push_back(make_entry(variable));
-  }
+  std::vector<Entry> entries;
+  std::unordered_map<std::uint64_t, std::size_t> places;
+  for (const auto& variable : variables)
+    if (places.emplace(variable.id(), entries.size()).second) entries.push_back(make_entry(variable));
+  check_restored(pending_);
+  entries_ = std::move(entries), places_ = std::move(places);
 }
 
 std::vector<Variable> Pipeline::variables() const {

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/html.h"
 #include "thalweg/plan/report.h"
 
 namespace thalweg {
@@ -29,18 +30,6 @@ text { fill: #24292f; } .faint { fill: #57606a; }
 }
 </style>
 )";
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (char c : text) switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      default: safe += c;
-    }
-  return safe;
-}
 
 // The first `depth` parts of a layer's path; 0: no layer.
 std::string prefix_of(Layer layer, int depth) {
@@ -97,7 +86,7 @@ class Picture {
     svg_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n"
         "<title>Memory of {} over its {} nodes</title>\n{}",
-        width, height, escaped(plan_.function), moments_.size(), style);
+        width, height, escape_html(plan_.function), moments_.size(), style);
     draw_heading();
     draw_grid();
     draw_bands();
@@ -118,7 +107,7 @@ class Picture {
 
   void draw_heading() {
     const Compiled& compiled = plan_.compiled;
-    add("<text x=\"{}\" y=\"22\" font-size=\"15\" font-weight=\"600\">{}: {}{}</text>", left, escaped(plan_.function),
+    add("<text x=\"{}\" y=\"22\" font-size=\"15\" font-weight=\"600\">{}: {}{}</text>", left, escape_html(plan_.function),
         compiled.rung.describe(), compiled.rung.parts > 1 ? " (one part is shown)" : "");
     const std::pair<const char*, const char*> legend[] = {{"trainable", "trainable variables"},
                                                           {"other", "other variables"},
@@ -194,7 +183,7 @@ class Picture {
     bool odd = false;
     double free_from = left;  // names do not stand on each other
     for (const auto& one : named_stretches()) {
-      const std::string name = escaped(one.name.empty() ? "no layer" : shortened(one.name));
+      const std::string name = escape_html(one.name.empty() ? "no layer" : shortened(one.name));
       const double from = x(static_cast<double>(one.first));
       std::int64_t most = 0;
       for (std::size_t i = one.first; i < one.first + one.count; ++i)

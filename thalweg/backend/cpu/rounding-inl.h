@@ -12,13 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::HWY_NAMESPACE::math {
 
-// The baseline has no instruction for halves, and Highway's substitute cuts bits off instead of rounding. Where rows are
-// recorded there is none either: such programs are interpreted.
-#ifdef THALWEG_RECORDING
-inline constexpr bool kHasHalves = false;
-#else
+// The baseline has no instruction for halves, and Highway's substitute cuts bits off instead of rounding.
 inline constexpr bool kHasHalves = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
-#endif
 
 // The bits of a float, rounded to nearest even so that the upper 16 are the bf16; NaN stays NaN.
 template <class D>

@@ -139,6 +139,13 @@ void set_seed(std::uint64_t seed) {
   reset_ordinals();
 }
 
+State state() { return {global_seed(), ordinals_taken()}; }
+
+void set_state(const State& state) {
+  seed_of_all.store(state.seed);
+  reset_ordinals(state.calls);
+}
+
 // Calls with a seed of their own stand apart from all numbered ones.
 Key next_key(const std::optional<std::uint64_t>& seed) {
   if (seed) return {*seed, own_seed};

@@ -10,6 +10,14 @@ namespace thalweg::random {
 
 TW_API void set_seed(std::uint64_t seed);  // and starts the counting of calls anew
 
+// Where the random numbers stand: a program that goes on from here draws what this one would have drawn.
+struct State {
+  std::uint64_t seed = 0, calls = 0;
+  friend bool operator==(const State&, const State&) = default;
+};
+TW_API State state();
+TW_API void set_state(const State& state);
+
 struct Normal {
   double mean = 0, stddev = 1;
   std::optional<std::uint64_t> seed = {};

@@ -9,11 +9,11 @@
 //   32  u32       checksum of the 32 bytes before
 //   36  the description: everything but the values of tensors; it holds their checksums
 //       the data: those values, one tensor right after the other, up to the end of the file
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "thalweg/core/file_writer.h"
 #include "thalweg/core/tensor.h"
 
 namespace thalweg {
@@ -31,7 +31,6 @@ class ByteSource {
 std::unique_ptr<ByteSource> file_source(const std::string& path);
 std::unique_ptr<ByteSource> memory_source(std::string_view bytes);  // which live as long as the source
 
-using ByteSink = std::function<void(const void* bytes, std::size_t count)>;
 void write_container(const ByteSink& sink, const std::string& description, std::span<const Tensor> data);
 
 class Container {

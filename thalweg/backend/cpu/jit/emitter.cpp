@@ -149,6 +149,10 @@ void Emitter::compute(int node) {
       const Vector from = in_register(x);
       return round(vector(result(node)), from, static_cast<Rounding>(what.immediate));
     }
+    case Op::round_to_half: {
+      const Vector from = in_register(x);
+      return round_to_half(vector(result(node)), from);
+    }
     case Op::shift_left:
     case Op::shift_right: {
       const Vector from = in_register(x);

@@ -56,6 +56,16 @@ void Instructions::round(const Vector& to, const Vector& x, Rounding rounding) {
     wide_ ? vroundpd(to, x, mode) : vroundps(to, x, mode);
 }
 
+void Instructions::round_to_half(const Vector& to, const Vector& x) {
+  if (avx512_) {
+    vcvtps2ph(Ymm(to.getIdx()), x, 0);
+    vcvtph2ps(to, Ymm(to.getIdx()));
+  } else {
+    vcvtps2ph(Xmm(to.getIdx()), x, 0);
+    vcvtph2ps(to, Xmm(to.getIdx()));
+  }
+}
+
 void Instructions::shift(Op op, const Vector& to, const Vector& x, std::uint8_t bits) {
   if (op == Op::shift_left)
     wide_ ? vpsllq(to, x, bits) : vpslld(to, x, bits);

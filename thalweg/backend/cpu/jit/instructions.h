@@ -34,6 +34,7 @@ class Instructions : public Xbyak::CodeGenerator {
   static bool commutes(Op op);
   void square_root(const Vector& to, const Operand& x);
   void round(const Vector& to, const Vector& x, Rounding rounding);
+  void round_to_half(const Vector& to, const Vector& x);
   void shift(Op op, const Vector& to, const Vector& x, std::uint8_t bits);
   // to = x z + to, in the sense of op.
   void add_product(Op op, const Vector& to, const Vector& x, const Operand& z);

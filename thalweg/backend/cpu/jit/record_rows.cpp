@@ -13,7 +13,6 @@
 #define HWY_TARGET HWY_AVX2
 #undef HWY_NATIVE_FMA
 #define HWY_NATIVE_FMA 1
-#define THALWEG_RECORDING
 #include "thalweg/backend/cpu/rows-inl.h"
 
 namespace thalweg::N_RECORDING {
@@ -43,14 +42,11 @@ int record_row(Row row, const int* operands) {
 
 // A float as it is stored: bf16 rounds to nearest even and keeps NaN, booleans are 1 where it is not zero.
 int record_conversion(DType dtype, int value) {
-  using Bits = hn::Value<std::uint32_t>;
   const hn::Tag<std::uint32_t> du;
   const auto number = [&](std::uint32_t bits) { return hn::Set(du, bits); };
   if (dtype == DType::bf16) {
-    const Bits word{value}, upper = hn::ShiftRight<16>(word);
-    const Bits rounded = hn::ShiftRight<16>(word + (number(0x7FFF) + hn::And(upper, number(1))));
-    const hn::MaskValue<std::uint32_t> nan{hn::IsNaN(hn::Value<float>{value}).id};
-    return hn::IfThenElse(nan, hn::Or(upper, number(0x40)), rounded).id;
+    const hn::Tag<float> d;
+    return hn::ShiftRight<16>(math::rounded_bits(d, hn::Value<float>{value})).id;
   }
   if (dtype == DType::boolean) {
     const int nonzero =

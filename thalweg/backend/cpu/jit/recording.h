@@ -23,6 +23,7 @@ enum class Op : std::uint8_t {
   maximum,
   square_root,
   round,                  // immediate: Rounding
+  round_to_half,          // to what 16 bits hold
   multiply_add,           // a b + c, rounded once
   negative_multiply_add,  // c - a b
   multiply_subtract,      // a b - c

@@ -28,6 +28,8 @@ using Rebind = Tag<T>;
 template <class D>
 using RebindToUnsigned = Tag<MakeUnsigned<TFromD<D>>>;
 template <class D>
+using RebindToSigned = Tag<MakeSigned<TFromD<D>>>;
+template <class D>
 using Half = D;
 
 template <class T>
@@ -187,6 +189,22 @@ Value<T> IfThenElseZero(MaskValue<T> mask, Value<T> x) {
   return IfThenElse(mask, x, Zero(Tag<T>()));
 }
 
+// To halves and back is one operation; other widths are not recorded.
+template <class D, class T>
+Vec<D> DemoteTo(D, Value<T> x) {
+  return {x.id};
+}
+template <class D, class T>
+Vec<D> PromoteTo(D, Value<T> x) {
+  if constexpr (std::is_same_v<T, float16_t>) return {record_node(Op::round_to_half, x.id)};
+  recorder->fail();
+  return {x.id};
+}
+template <class D, class T>
+Mask<D> RebindMask(D, MaskValue<T> x) {
+  return {x.id};
+}
+
 // What follows has no straight vector code here: the rows that come to it stay with their kernels.
 template <class D>
 constexpr std::size_t MaxLanes(D) {
@@ -206,27 +224,23 @@ Vec<D> Load(D d, const TFromD<D>*) {
   return Zero(d);
 }
 template <class D, class T>
+void StoreU(Vec<D>, D, T*) {
+  recorder->fail();
+}
+template <class D, class T>
+Vec<D> LoadU(D, const T*) {
+  recorder->fail();
+  return {0};
+}
+template <class D, class T>
 bool AllFalse(D, MaskValue<T>) {
   recorder->fail();
   return true;
-}
-template <class D, class T>
-Mask<D> RebindMask(D, MaskValue<T> x) {
-  return {x.id};
 }
 template <class T>
 MaskValue<T> TestBit(Value<T> x, Value<T>) {
   recorder->fail();
   return IsNaN(x);
-}
-template <class D, class T>
-Vec<D> PromoteTo(D, Value<T> x) {
-  recorder->fail();
-  return {x.id};
-}
-template <class D, class T>
-Vec<D> DemoteTo(D, Value<T> x) {
-  return {x.id};
 }
 template <class D, class T>
 Value<T> LowerHalf(D, Value<T> x) {

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# train_test.sh PROGRAM SOURCE_FOLDER: training and tuning by the command line, on small models.
+set -uo pipefail
+program=$1 source=$2
+folder=$(mktemp -d)
+out=$folder/stdout err=$folder/stderr
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+faults=0
+
+run() {  # STATUS ARGUMENTS…
+  local wanted=$1 status
+  shift
+  "$program" "$@" > "$out" 2> "$err"
+  status=$?
+  [ "$status" -eq "$wanted" ] || { fault "thalweg $* left with $status instead of $wanted"; tail -3 "$err"; }
+}
+fault() { echo "FAULT: $1"; faults=$((faults + 1)); }
+says() { grep -qE -- "$2" "$1" || { fault "expected $2 in:"; tail -5 "$1"; }; }
+silent() { [ ! -s "$1" ] || { fault "expected nothing, got:"; cat "$1"; }; }
+losses() { grep -o '"loss":[^,]*,"grad_norm":[^,]*' "$1/log.jsonl"; }
+
+small=(cnn --data shapes --subset 96 --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3)
+
+# The run folder, the lines for tools, and the end of the text.
+run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --json
+silent "$err"
+python3 - "$out" << 'EOP' || fault "train --json"
+import json, os, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+steps, last = lines[:-1], lines[-1]
+assert [line["step"] for line in steps] == list(range(1, 10)), steps
+assert all(line.keys() == {"step", "loss", "grad_norm", "step_ms"} and line["grad_norm"] > 0 for line in steps)
+assert last.keys() >= {"final", "steps", "loss", "metric", "peak_bytes_planned", "peak_bytes_measured", "items_per_s", "out"}
+assert last["final"] is True and last["steps"] == 9 and last["out"] == "whole" and 0 <= last["metric"] <= 1
+assert 0 < last["peak_bytes_measured"] <= last["peak_bytes_planned"] <= 4 << 20 and last["items_per_s"] > 0
+config = json.load(open("whole/config.json"))
+assert config["model"] == "cnn" and config["batch"] == 16 and config["lr"] == 0.001 and config["settings"]["classes"] == "3"
+files = os.listdir("whole")
+assert any(name.startswith("events.out.tfevents.") for name in files), files
+assert {"config.json", "log.jsonl", "plan.svg", "report.html", "checkpoints"} <= set(files), files
+assert "step-9" in os.listdir("whole/checkpoints"), os.listdir("whole/checkpoints")
+page = open("whole/report.html").read()
+assert "loss by step" in page and "norm by layer" in page and 'src="http' not in page and "href=" not in page
+EOP
+
+# Cut and resumed: the same bits. Cut in an epoch (of 6 steps), and at the end of one.
+for cut in 2 6 7; do
+  run 0 train "${small[@]}" --steps $cut --memory-budget 4MiB --out "cut$cut"
+  says "$out" '^test accuracy 0\.[0-9]{4}$'
+  says "$out" "^cut$cut/report.html$"
+  run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out "cut$cut" --resume
+  diff <(losses whole) <(losses "cut$cut") > /dev/null || fault "resuming after $cut steps changed the run"
+  cmp -s whole/checkpoints/step-9/model.safetensors "cut$cut/checkpoints/step-9/model.safetensors" ||
+    fault "resuming after $cut steps changed the weights"
+done
+
+# Ctrl-C: the step is finished and saved, and the run can go on. (Without job control a shell's background processes
+# are deaf to it.)
+set -m
+"$program" train "${small[@]}" --epochs 100000 --out stopped > "$out" 2> "$err" &
+child=$!
+for _ in $(seq 600); do grep -q '"step":3' stopped/log.jsonl 2> /dev/null && break; sleep 0.1; done
+kill -INT $child
+for _ in $(seq 600); do kill -0 $child 2> /dev/null || break; sleep 0.1; done
+kill -KILL $child 2> /dev/null
+wait $child
+[ $? -eq 130 ] || fault "Ctrl-C must leave with 130"
+set +m
+step=$(cat stopped/checkpoints/latest)
+[ -e "stopped/checkpoints/$step/manifest.json" ] || fault "Ctrl-C must save"
+[ "step-$(grep -c '"grad_norm"' stopped/log.jsonl)" = "$step" ] || fault "Ctrl-C must save the last step"
+run 0 train "${small[@]}" --epochs 100000 --steps $((${step#step-} + 2)) --out stopped --resume
+
+# 16 bits, with a loss scale that checkpoints keep.
+run 0 train "${small[@]}" --steps 3 --precision f16 --out f16
+run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume
+[ -e f16/checkpoints/step-5/scale.safetensors ] || fault "the loss scale is not in the checkpoint"
+
+# Every model trains.
+run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt
+says "$out" '^sample:$'
+says "$out" '^test loss [0-9]'
+run 0 train recsys --set rows=50 --set tables=3 --batch 64 --steps 3 --out recsys
+says "$out" '^test accuracy'
+run 0 train unet --set size=16 --set widths=4 --set bottom=4 --subset 8 --batch 4 --steps 2 --out unet
+says "$out" '^test mean intersection over union 0'
+run 0 train separable-cnn --data shapes --set size=16 --set stem=4 --set blocks=4,4 --subset 16 --batch 8 --steps 2 --schedule cosine --clip-norm 1 --out separable
+run 0 train resnet50 --set size=32 --set width=4 --subset 8 --batch 4 --steps 2 --optimizer adamw --weight-decay 0.1 --out resnet
+if [ -e /usr/share/datasets/fashion-mnist ]; then
+  run 0 train lstm --set units=8 --subset 32 --batch 16 --steps 2 --eager --out lstm
+  run 0 train mlp --set hidden=8 --subset 64 --batch 16 --epochs 1 --accumulate 2 --threads 1 --checkpoint-every 1 --monitor-every 1 --out mlp
+  [ -e mlp/checkpoints/step-3 ] || fault "--checkpoint-every 1"
+fi
+
+# Data of one's own: the last column of a table is the label; arrays by name.
+python3 - << 'EOP'
+with open("rows.csv", "w") as file:
+    file.write("a,b,label\n" + "".join(f"{i % 7},{i % 5},{(i % 7) / 7}\n" for i in range(60)))
+EOP
+run 0 train mlp --data rows.csv --loss mean_squared_error --set hidden=4 --set classes=1 --batch 8 --epochs 2 --out csv
+says "$out" '^test loss [0-9]'
+
+# tune: a table, the best and the cost; or a rate and a batch size.
+run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e-2 --grid clip-norm=0.5,1 --svg grid.svg
+says "$out" '^clip-norm  lr +test accuracy  seconds'
+says "$out" '^best: --clip-norm (0.5|1) --lr [0-9e.-]+  \(4 runs in [0-9]+ s\)$'
+says grid.svg '^<svg xmlns='
+run 0 tune "${small[@]}" --memory-budget 2MiB --svg rate.svg
+says "$out" '^batch: [1-9]'
+says "$out" '^lr: [0-9.e-]+$'
+
+# What cannot be done is said: 1 for what fails, 2 for wrong usage; nothing on standard output.
+run 1 train "${small[@]}" --steps 1 --out whole
+says "$err" 'there is a run in whole already'
+run 1 train "${small[@]}" --steps 1 --out nowhere --resume
+run 1 train "${small[@]}" --steps 12 --seed 5 --memory-budget 4MiB --out whole --resume
+says "$err" 'has seed 0, got 5'
+run 1 train "${small[@]}" --device cuda:0 --out cuda
+says "$err" 'thalweg devices'
+run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
+says "$err" 'smallest feasible budget'
+run 1 train cnn --data nothing.bin --out none
+run 1 train "${small[@]}" --lr 1e30 --optimizer sgd --steps 20 --out wild
+says "$err" 'training stopped: the loss of step'
+for arguments in 'train' 'train nonsense' 'train cnn --epochs 0' 'train cnn --optimizer nonsense' 'train cnn --set nonsense=1' \
+                 'train cnn --clip-norm 1 --clip-value 1' 'train cnn --resume' 'train gpt' 'train cnn --memory-budget 1GB' \
+                 'train mlp --data shapes' 'train cnn --eager --precision bf16' 'tune cnn --grid lr' 'train cnn --precision f8'; do
+  run 2 $arguments
+  silent "$out"
+  says "$err" '^error: '
+done
+
+exit $((faults > 0))

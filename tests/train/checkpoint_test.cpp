@@ -1,0 +1,328 @@
+// Checkpoints: training goes on with the same bits, and no crash or damage leaves anything but an old or a new state.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <limits>
+
+#include "tests/train/folder.h"
+#include "thalweg/core/file_writer.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using checkpoint::Manager;
+using testing::Folder;
+using testing::read_file;
+using testing::write_file;
+
+// A small net with dropout and batch norm, so that random numbers and moving statistics matter.
+struct Training {
+  nn::Sequential model{{nn::dense(6, relu), nn::dropout(0.5), nn::batch_norm(), nn::dense(1)}};
+  optim::Adam adam{{.learning_rate = 0.05, .ema_momentum = 0.9}};
+  Function<std::function<Tensor(Tensor, Tensor)>> step{[this](const Tensor& x, const Tensor& y) {
+                                                         const auto training = nn::training(true);
+                                                         GradientTape tape;
+                                                         const Tensor loss = losses::mean_squared_error(y, model(x));
+                                                         const auto variables = model.trainable_variables();
+                                                         adam.apply(tape.gradient(loss, variables), variables);
+                                                         return loss;
+                                                       },
+                                                       {}};
+  std::vector<checkpoint::NamedItem> items() { return {{"model", &model}, {"optimizer", &adam}}; }
+
+  std::vector<float> train(int from, int to) {
+    std::vector<float> losses;
+    for (int i = from; i < to; ++i) {
+      const auto seed = static_cast<std::uint64_t>(i + 1);
+      const Tensor x = random::normal({16, 3}, {.seed = seed});
+      losses.push_back(step(x, reduce_sum(x, {.axes = {1}, .keepdims = true})).item<float>());
+    }
+    return losses;
+  }
+};
+
+ErrorCode code_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::internal;
+}
+
+TEST(checkpoint, training_goes_on_with_the_same_bits) {
+  const Folder folder;
+  std::vector<float> wanted;
+  {
+    random::set_seed(3);
+    Training run;
+    run.train(0, 5);
+    Manager(folder.path()).save(5, run.items());
+    wanted = run.train(5, 12);
+  }
+  random::set_seed(99);
+  Training run;  // nothing of it is built yet
+  EXPECT_EQ(Manager(folder.path()).restore_latest(run.items()), 5);
+  EXPECT_EQ(run.train(5, 12), wanted);
+  EXPECT_EQ(Manager(folder.path()).restore_latest(run.items()), 5);  // and now all of it is
+  EXPECT_EQ(run.train(5, 12), wanted);
+  EXPECT_EQ(std::int64_t{run.adam.iterations()}, 12);
+}
+
+TEST(checkpoint, keeps_the_newest_and_names_the_last) {
+  const Folder folder;
+  Variable w(tensor({1.f, 2.f}), {.name = "w"});
+  Manager manager(folder.path(), {.keep = 2});
+  EXPECT_EQ(manager.restore_latest({{"w", &w}}), std::nullopt);
+  for (int step : {1, 2, 3, 10}) {
+    w.assign(full({2}, static_cast<float>(step)));
+    manager.save(step, {{"w", &w}});
+  }
+  EXPECT_EQ(manager.steps(), (std::vector<std::int64_t>{3, 10}));
+  EXPECT_EQ(read_file(folder.path("latest")), "step-10\n");
+  w.assign(zeros({2}));
+  manager.restore(3, {{"w", &w}});
+  EXPECT_EQ(w.value().to_vector<float>(), (std::vector<float>{3, 3}));
+  EXPECT_EQ(code_of([&] { manager.restore(2, {{"w", &w}}); }), ErrorCode::not_found);
+}
+
+TEST(checkpoint, the_same_step_is_replaced) {
+  const Folder folder;
+  Variable w(tensor(1.f));
+  Manager manager(folder.path());
+  manager.save(1, {{"w", &w}});
+  w.assign(tensor(2.f));
+  manager.save(1, {{"w", &w}});
+  w.assign(tensor(0.f));
+  EXPECT_EQ(manager.restore_latest({{"w", &w}}), 1);
+  EXPECT_EQ(w.value().item<float>(), 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);  // step-1, latest
+}
+
+// Every byte of every file, one bit at a time: the damage is seen, and the checkpoint before it is taken.
+TEST(checkpoint, any_damage_is_seen) {
+  const Folder folder;
+  Variable w(tensor({1.f, 2.f}), {.name = "w"});
+  Manager manager(folder.path());
+  manager.save(1, {{"w", &w}});
+  w.assign(tensor({3.f, 4.f}));
+  manager.save(2, {{"w", &w}});
+  std::int64_t damaged = 0;
+  for (const std::string name : {"w.safetensors", "manifest.json"}) {
+    const std::string path = folder.path("step-2/" + name), whole = read_file(path);
+    const auto expect_fallback = [&](const std::string& what) {
+      EXPECT_EQ(manager.restore_latest({{"w", &w}}), 1) << what;
+      EXPECT_EQ(w.value().to_vector<float>(), (std::vector<float>{1, 2})) << what;
+      EXPECT_EQ(manager.damaged(), ++damaged);
+    };
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      if (name == "manifest.json" && std::isspace(static_cast<unsigned char>(whole[i]))) continue;
+      std::string bytes = whole;
+      bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 7)));
+      write_file(path, bytes);
+      expect_fallback(name + " byte " + std::to_string(i));
+    }
+    write_file(path, whole.substr(0, whole.size() / 2));
+    expect_fallback(name + " cut");
+    std::filesystem::remove(path);
+    expect_fallback(name + " gone");
+    write_file(path, whole);
+    EXPECT_EQ(manager.restore_latest({{"w", &w}}), 2);
+  }
+}
+
+TEST(checkpoint, all_damaged_is_an_error_that_names_the_tensor) {
+  const Folder folder;
+  Variable w(tensor({1.f, 2.f}), {.name = "w"});
+  Manager manager(folder.path());
+  manager.save(1, {{"w", &w}});
+  std::string bytes = read_file(folder.path("step-1/w.safetensors"));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(folder.path("step-1/w.safetensors"), bytes);
+  try {
+    manager.restore_latest({{"w", &w}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::data_loss);
+    EXPECT_NE(std::string(error.what()).find("tensor \"value\""), std::string::npos) << error.what();
+  }
+}
+
+// A process that is killed at its k-th call to the system leaves the old state or the new one, for every k.
+TEST(checkpoint, survives_a_kill_at_every_call) {
+  bool finished = false;
+  int kills = 0;
+  for (int k = 0; !finished; ++k) {
+    const Folder folder;
+    Variable w(tensor({1.f, 2.f}));
+    Manager(folder.path(), {.keep = 1}).save(1, {{"w", &w}});
+    w.assign(tensor({3.f, 4.f}));
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int calls = 0;
+      set_file_fault([&](const char*) {
+        if (calls++ == k) ::_exit(7);
+      });
+      Manager(folder.path(), {.keep = 1}).save(2, {{"w", &w}});
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    finished = WEXITSTATUS(status) == 0;
+    kills += !finished;
+    w.assign(zeros({2}));
+    Manager again(folder.path(), {.keep = 1});
+    const auto step = again.restore_latest({{"w", &w}});
+    EXPECT_EQ(w.value().to_vector<float>(), step == 2 ? (std::vector<float>{3, 4}) : (std::vector<float>{1, 2})) << k;
+    EXPECT_EQ(again.damaged(), 0) << k;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path();
+  }
+  EXPECT_GT(kills, 10);
+}
+
+TEST(checkpoint, a_failing_disk_leaves_the_old_state) {
+  for (int k = 0;; ++k) {
+    const Folder folder;
+    Variable w(tensor(1.f));
+    Manager manager(folder.path());
+    manager.save(1, {{"w", &w}});
+    w.assign(tensor(2.f));
+    int calls = 0;
+    set_file_fault([&](const char* call) {
+      if (calls++ == k) throw Error(ErrorCode::unavailable, "checkpoint", std::string("no space: ") + call, "a test");
+    });
+    bool failed = false;
+    try {
+      manager.save(2, {{"w", &w}});
+    } catch (const Error& error) {
+      failed = true;
+    }
+    set_file_fault({});
+    if (!failed) break;
+    w.assign(tensor(0.f));
+    const auto step = manager.restore_latest({{"w", &w}});
+    EXPECT_EQ(w.value().item<float>(), static_cast<float>(*step)) << k;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << k << entry.path();
+  }
+}
+
+TEST(checkpoint, what_does_not_fit_changes_nothing) {
+  const Folder folder;
+  random::set_seed(1);
+  Training run;
+  run.train(0, 2);
+  Manager manager(folder.path());
+  manager.save(2, run.items());
+  nn::Sequential other({nn::dense(7, relu), nn::dropout(0.5), nn::batch_norm(), nn::dense(1)});
+  other(zeros({1, 3}));
+  const auto before = other.variables()[0].value().to_vector<float>();
+  EXPECT_EQ(code_of([&] { manager.restore_latest({{"model", &other}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(other.variables()[0].value().to_vector<float>(), before);
+  EXPECT_EQ(code_of([&] { manager.restore_latest({{"network", &run.model}}); }), ErrorCode::not_found);
+  EXPECT_EQ(code_of([&] { manager.restore_latest({{"model", &run.adam}}); }), ErrorCode::not_found);
+  EXPECT_EQ(code_of([&] { manager.save(1, {{"a/b", &run.model}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { manager.save(-1, run.items()); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([] { Manager("/proc/none"); }), ErrorCode::unavailable);
+}
+
+TEST(checkpoint, an_optimizer_with_other_options_is_refused_at_the_first_step) {
+  const Folder folder;
+  Training run;
+  run.train(0, 1);
+  Manager(folder.path()).save(1, run.items());
+  Training fresh;
+  optim::SGD sgd({.momentum = 0.9});
+  EXPECT_EQ(code_of([&] {
+              Manager(folder.path()).restore_latest({{"optimizer", &sgd}});
+            }),
+            ErrorCode::invalid_argument);
+  optim::Adam adam;  // without an average
+  Manager(folder.path()).restore_latest({{"model", &fresh.model}, {"optimizer", &adam}});
+  fresh.model(zeros({1, 3}));
+  EXPECT_EQ(code_of([&] { adam.build(fresh.model.trainable_variables()); }), ErrorCode::invalid_argument);
+}
+
+TEST(checkpoint, several_optimizers_of_one_kind) {
+  const Folder folder;
+  Variable a(tensor(1.f), {.name = "a"}), b(tensor(1.f), {.name = "b"});
+  const std::vector<Variable> variables{a, b};
+  const std::vector<Gradient> gradients{Gradient(tensor(1.f)), Gradient(tensor(2.f))};
+  optim::Adam first, second({.learning_rate = 0.5});
+  optim::Multi both({{"a", &first}}, second);
+  both.apply(gradients, variables);
+  Manager(folder.path()).save(1, {{"optimizer", &both}, {"a", &a}, {"b", &b}});
+  both.apply(gradients, variables);
+  const float wanted = b.value().item<float>();
+
+  optim::Adam third, fourth;
+  optim::Multi again({{"a", &third}}, fourth);
+  Manager(folder.path()).restore_latest({{"optimizer", &again}, {"a", &a}, {"b", &b}});
+  again.apply(gradients, variables);
+  EXPECT_EQ(b.value().item<float>(), wanted);
+}
+
+TEST(checkpoint, iterators_and_loss_scales_go_on) {
+  const Folder folder;
+  const auto data = data::range(20).shuffle(20, {.seed = 3});
+  auto it = data.iterator();
+  for (int i = 0; i < 7; ++i) it.next();
+  Variable w(tensor(1.f), {.name = "w"});
+  optim::SGD sgd;
+  LossScale scale({.initial = 64});
+  const float infinite = std::numeric_limits<float>::infinity();
+  sgd.apply({Gradient(tensor(infinite))}, std::vector{w}, {.loss_scale = &scale});
+  Manager(folder.path()).save(1, {{"data", &it}, {"scale", &scale}});
+  const auto next = it.next()->operator[](0).item<std::int64_t>();
+
+  auto other = data.iterator();
+  LossScale fresh({.initial = 64});
+  EXPECT_EQ(Manager(folder.path()).restore_latest({{"data", &other}, {"scale", &fresh}}), 1);
+  EXPECT_EQ(other.next()->operator[](0).item<std::int64_t>(), next);
+  EXPECT_EQ(double{fresh.value()}, 32);
+  EXPECT_EQ(std::int64_t{fresh.skipped()}, 1);
+}
+
+TEST(weights, come_back_before_and_after_the_first_call) {
+  const Folder folder;
+  random::set_seed(5);
+  nn::Sequential model({nn::dense(4, relu), nn::batch_norm(), nn::dense(2)});
+  const Tensor x = random::normal({3, 5});
+  const auto wanted = model(x).to_vector<float>();
+  const std::string path = folder.path("w.safetensors");
+  checkpoint::save_weights(model, path);
+  for (bool built : {false, true}) {
+    nn::Sequential other({nn::dense(4, relu), nn::batch_norm(), nn::dense(2)});
+    if (built) other(x);
+    checkpoint::load_weights(other, path);
+    EXPECT_EQ(other(x).to_vector<float>(), wanted);
+    EXPECT_TRUE(other.pending_weights().empty());
+  }
+}
+
+TEST(weights, mistakes_change_nothing) {
+  const Folder folder;
+  nn::Sequential model({nn::dense(4), nn::dense(2)}), larger({nn::dense(4), nn::dense(2), nn::dense(1)}),
+      wider({nn::dense(5), nn::dense(2)});
+  const Tensor x = random::normal({3, 5});
+  model(x), larger(x), wider(x);
+  const std::string path = folder.path("w.safetensors");
+  checkpoint::save_weights(model, path);
+  EXPECT_EQ(code_of([&] { checkpoint::load_weights(larger, path); }), ErrorCode::not_found);
+  EXPECT_EQ(code_of([&] { checkpoint::load_weights(wider, path); }), ErrorCode::invalid_argument);
+  checkpoint::load_weights(larger, path, {.strict = false});
+  EXPECT_EQ(larger.variables()[0].value().to_vector<float>(), model.variables()[0].value().to_vector<float>());
+  checkpoint::save_weights(larger, path);
+  EXPECT_EQ(code_of([&] { checkpoint::load_weights(model, path); }), ErrorCode::invalid_argument);
+  std::string bytes = read_file(path);
+  bytes[bytes.size() - 3] = static_cast<char>(bytes[bytes.size() - 3] ^ 4);
+  write_file(path, bytes);
+  EXPECT_EQ(code_of([&] { checkpoint::load_weights(larger, path); }), ErrorCode::data_loss);
+  EXPECT_EQ(code_of([&] { checkpoint::load_weights(larger, folder.path("none")); }), ErrorCode::not_found);
+  EXPECT_EQ(code_of([&] { checkpoint::save_weights(larger, folder.path("no/folder")); }), ErrorCode::unavailable);
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -1,0 +1,343 @@
+// The training loop and its callbacks.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/train/folder.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using testing::Folder;
+using testing::read_file;
+using train::Callback;
+using train::fit;
+using train::History;
+using train::Session;
+
+// y = sum of x, as rows.
+data::Dataset rows(std::int64_t count, std::uint64_t seed = 1) {
+  const Tensor x = random::normal({count, 3}, {.seed = seed});
+  return data::from_tensor_slices({x, reduce_sum(x, {.axes = {1}, .keepdims = true})});
+}
+
+nn::Sequential net() { return nn::Sequential({nn::dense(8, tanh), nn::dropout(0.1), nn::dense(1)}); }
+
+std::vector<float> weights_of(const nn::Module& model) {
+  std::vector<float> all;
+  for (const auto& variable : model.variables())
+    for (const float value : variable.value().to_vector<float>()) all.push_back(value);
+  return all;
+}
+
+// Calls a function after every step.
+struct EveryStep : Callback {
+  explicit EveryStep(std::function<void(Session&)> f) : f(std::move(f)) {}
+  void on_step_end(Session& session) override { f(session); }
+  std::function<void(Session&)> f;
+};
+auto every_step(std::function<void(Session&)> f) { return std::make_shared<EveryStep>(std::move(f)); }
+
+TEST(fit, equals_a_loop_written_by_hand) {
+  const auto data = rows(100).shuffle(100, {.seed = 4}).batch(32);
+  const auto by_fit = [&] {
+    random::set_seed(2);
+    auto model = net();
+    optim::Adam adam({.learning_rate = 0.01});
+    const History history = fit(model, rows(100).shuffle(100, {.seed = 4}).batch(32),
+                                {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 3});
+    EXPECT_EQ(history.steps, 12);
+    EXPECT_EQ(history.epochs.size(), 3u);
+    EXPECT_LT(history["loss"][2], history["loss"][0]);
+    return std::make_pair(weights_of(model), history["loss"]);
+  };
+  random::set_seed(2);
+  auto model = net();
+  optim::Adam adam({.learning_rate = 0.01});
+  const auto step = function([&](const Tensor& x, const Tensor& y) {
+    const auto training = nn::training(true);
+    GradientTape tape;
+    const Tensor loss = losses::mean_squared_error(y, model(x));
+    const auto variables = model.trainable_variables();
+    adam.apply(tape.gradient(loss, variables), variables);
+    return loss;
+  });
+  std::vector<double> means;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    double sum = 0;
+    for (const auto& e : data) sum += step(e[0], e[1]).item<double>() * static_cast<double>(e[0].shape()[0]);
+    means.push_back(sum / 100);
+  }
+  EXPECT_EQ(by_fit(), std::make_pair(weights_of(model), means));
+}
+
+TEST(fit, eager_steps_have_the_bits_of_compiled_ones) {
+  const auto trained = [](bool eager) {
+    random::set_seed(2);
+    nn::Sequential model({nn::dense(8, tanh), nn::batch_norm(), nn::dense(1)});
+    optim::Adam adam;
+    const History history = fit(model, rows(100).batch(32),
+                                {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 2, .eager = eager});
+    return std::make_pair(weights_of(model), history["loss"]);
+  };
+  EXPECT_EQ(trained(true), trained(false));
+}
+
+TEST(fit, stays_inside_the_budget) {
+  random::set_seed(1);
+  nn::Sequential model({nn::dense(256, relu), nn::dense(256, relu), nn::dense(1)});
+  optim::SGD sgd;
+  std::int64_t planned = 0, measured = 0;
+  const auto look = every_step([&](Session& session) {
+    planned = session.plan->peak_bytes(), measured = session.measured_bytes;
+    EXPECT_GT(session.plan->micro_batches(), 1);
+  });
+  fit(model, rows(4096).batch(2048),
+      {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(2), .callbacks = {look}});
+  EXPECT_GT(planned, 0);
+  EXPECT_LE(planned, MiB(2));
+  EXPECT_LE(measured, planned);
+}
+
+TEST(fit, trains_in_16_bits) {
+  for (const auto precision : {Precision::bf16, Precision::f16}) {
+    random::set_seed(1);
+    nn::Sequential model({nn::dense(256, relu), nn::dense(256, relu), nn::dense(1)});
+    optim::Adam adam;
+    const History history =
+        fit(model, rows(1024).batch(256),
+            {.optimizer = &adam, .loss = losses::mean_squared_error, .epochs = 6, .precision = precision});
+    EXPECT_LT(history.last("loss"), 0.3 * history["loss"][0]);
+  }
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  EXPECT_THROW(
+      fit(model, rows(8).batch(4),
+          {.optimizer = &sgd, .loss = losses::mean_squared_error, .precision = Precision::bf16, .eager = true}),
+      Error);
+}
+
+TEST(fit, metrics_and_validation_are_reported) {
+  random::set_seed(3);
+  const Tensor x = random::normal({256, 2}, {.seed = 1});
+  const Tensor y = cast(reduce_sum(x, {.axes = {1}}) > 0, i32);
+  const auto data = data::from_tensor_slices({x, y}).batch(64);
+  const auto validation = data::from_tensor_slices({x, y}).take(100).batch(50);
+  nn::Sequential model({nn::dense(2)});
+  optim::Adam adam({.learning_rate = 0.1});
+  metrics::SparseCategoricalAccuracy accuracy;
+  const auto loss = [](const Tensor& labels, const Tensor& logits) {
+    return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  };
+  const History history = fit(
+      model, data, {.optimizer = &adam, .loss = loss, .metrics = {&accuracy}, .epochs = 10, .validation = &validation});
+  EXPECT_GT(history.last(accuracy.name()), 0.9);
+  EXPECT_GT(history.last("val_" + accuracy.name()), 0.9);
+  const auto logs = train::evaluate(model, validation, {.loss = loss, .metrics = {&accuracy}});
+  EXPECT_EQ(logs["loss"], history.last("val_loss"));
+  EXPECT_EQ(logs[accuracy.name()], history.last("val_" + accuracy.name()));
+  EXPECT_THROW(history.last("nonsense"), Error);
+}
+
+TEST(fit, steps_per_epoch_go_on_through_the_data) {
+  std::vector<std::int64_t> epochs;
+  auto model = net();
+  optim::SGD sgd;
+  const auto note = every_step([&](Session& session) { epochs.push_back(session.epoch); });
+  const History history = fit(
+      model, rows(10).batch(2),
+      {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 4, .callbacks = {note}, .steps_per_epoch = 3});
+  EXPECT_EQ(epochs, (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}));
+  EXPECT_EQ(history.steps, 12);
+}
+
+TEST(fit, gradients_left_over_at_the_end_of_an_epoch_are_applied) {
+  auto model = net();
+  optim::SGD sgd;
+  fit(model, rows(40).batch(8),
+      {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 2, .accumulate_steps = 2});
+  EXPECT_EQ(std::int64_t{sgd.iterations()}, 6);  // of five batches: two, two, one
+  EXPECT_THROW(sgd.set_accumulate_steps(3), Error);
+}
+
+TEST(fit, weights_of_classes_and_examples_multiply) {
+  const Tensor x = ones({4, 1}), y = tensor({0, 1, 1, 2}), w = tensor({1.f, 2.f, 1.f, 0.f});
+  // Logits are 0: every value is log 3. (1 * 1 + 5 * 2 + 5 * 1 + 1 * 0) / 4
+  nn::Sequential model({nn::dense({.units = 3, .kernel_initializer = nn::initializers::zeros})});
+  optim::SGD sgd;
+  const auto loss = [](const Tensor& labels, const Tensor& logits, const Tensor& weight) {
+    return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true, .sample_weight = weight});
+  };
+  const History history = fit(model, data::from_tensor_slices({x, y, w}).batch(4),
+                              {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 5.0}}});
+  EXPECT_NEAR(history.last("loss"), 4 * std::log(3.0), 1e-5);
+}
+
+TEST(fit, early_stopping_stops_and_restores) {
+  random::set_seed(1);
+  auto model = net();
+  optim::SGD sgd({.learning_rate = 0});  // nothing ever improves
+  const auto data = rows(8).batch(8);
+  const History history = fit(model, data,
+                              {.optimizer = &sgd,
+                               .loss = losses::mean_squared_error,
+                               .epochs = 20,
+                               .validation = &data,
+                               .callbacks = {train::early_stopping({.patience = 2, .restore_best_weights = true})}});
+  EXPECT_EQ(history.epochs.size(), 3u);
+  EXPECT_NE(history.stopped_because.find("val_loss"), std::string::npos);
+}
+
+TEST(fit, rates_follow_plateaus_and_schedules) {
+  auto model = net();
+  optim::SGD sgd({.learning_rate = 1e-30});
+  std::vector<double> rates;
+  const auto note =
+      every_step([&](Session& session) { rates.push_back(session.optimizer.learning_rate().item<double>()); });
+  const auto data = rows(8).batch(8);
+  fit(model, data,
+      {.optimizer = &sgd,
+       .loss = losses::mean_squared_error,
+       .epochs = 5,
+       .validation = &data,
+       .callbacks = {train::reduce_on_plateau({.factor = 0.5, .patience = 2}), note}});
+  EXPECT_EQ(rates, (std::vector<double>{1e-30, 1e-30, 1e-30, 0.5e-30, 0.5e-30}));
+  rates.clear();
+  fit(model, data,
+      {.optimizer = &sgd,
+       .loss = losses::mean_squared_error,
+       .epochs = 3,
+       .callbacks = {train::learning_rate_schedule([](std::int64_t epoch, double) { return 1.0 / double(epoch + 1); }),
+                     note}});
+  EXPECT_EQ(rates, (std::vector<double>{1.0, 0.5, 1.0 / 3}));
+}
+
+// A run in one go, and the same run cut after each number of steps and resumed.
+TEST(fit, a_resumed_run_has_the_same_bits) {
+  int accumulate = 1;
+  const auto run = [&](const std::string& folder, std::int64_t steps, bool resume, std::vector<double>& losses) {
+    auto model = net();
+    optim::Adam adam({.learning_rate = 0.01});
+    metrics::MAE error;
+    const auto validation = rows(10, 9).batch(10);
+    const History history =
+        fit(model, rows(40).shuffle(40).batch(8),
+            {.optimizer = &adam,
+             .loss = losses::mean_squared_error,
+             .metrics = {&error},
+             .epochs = 3,
+             .validation = &validation,
+             .accumulate_steps = accumulate,
+             .callbacks = {train::checkpoint_every(folder, {.resume = resume}),
+                           train::reduce_on_plateau({.factor = 0.5, .patience = 1, .min_delta = 10}),
+                           every_step([&](Session& session) { losses.push_back(session.loss); })},
+             .steps = steps});
+    return std::make_pair(weights_of(model), history["val_mean_absolute_error"]);
+  };
+  for (; accumulate <= 2; ++accumulate) {
+    const Folder whole_folder;
+    std::vector<double> wanted;
+    random::set_seed(7);
+    const auto whole = run(whole_folder.path(), 15, false, wanted);
+    ASSERT_EQ(wanted.size(), 15u);
+    for (const std::int64_t cut : {1, 4, 5, 6, 10, 14}) {
+      const Folder folder;
+      std::vector<double> losses;
+      random::set_seed(7);
+      run(folder.path(), cut, false, losses);
+      random::set_seed(7);
+      random::normal({3});
+      const auto resumed = run(folder.path(), 15, true, losses);
+      EXPECT_EQ(losses, wanted) << cut;
+      EXPECT_EQ(resumed, whole) << cut;
+    }
+  }
+}
+
+TEST(fit, an_interrupt_finishes_the_step_and_saves) {
+  const Folder folder;
+  auto model = net();
+  optim::SGD sgd;
+  const auto press = every_step([](Session& session) {
+    if (session.step == 2) ::raise(SIGINT);
+  });
+  const History history = fit(model, rows(64).batch(8),
+                              {.optimizer = &sgd,
+                               .loss = losses::mean_squared_error,
+                               .callbacks = {press, train::checkpoint_every(folder.path())}});
+  EXPECT_TRUE(history.interrupted);
+  EXPECT_EQ(history.steps, 3);  // it was pressed after the second one: noticed after the third
+  EXPECT_EQ(checkpoint::Manager(folder.path()).steps(), (std::vector<std::int64_t>{3}));
+  EXPECT_THROW(fit(model, rows(64).batch(8),
+                   {.optimizer = &sgd,
+                    .loss = losses::mean_squared_error,
+                    .callbacks = {train::checkpoint_every(folder.path())}}),
+               Error);  // the folder is taken
+}
+
+TEST(fit, files_tell_of_the_run) {
+  const Folder folder;
+  auto model = net();
+  optim::SGD sgd;
+  std::ostringstream lines;
+  History kept;
+  const auto data = rows(16).batch(8);
+  fit(model, data,
+      {.optimizer = &sgd,
+       .loss = losses::mean_squared_error,
+       .epochs = 2,
+       .validation = &data,
+       .callbacks = {train::progress_bar({.out = &lines}), train::csv(folder.path("log.csv")),
+                     train::tensorboard(folder.path()), train::history(kept),
+                     train::report(folder.path("report.html"))}});
+  EXPECT_EQ(kept.epochs.size(), 2u);
+  EXPECT_NE(lines.str().find("epoch 2/2  2/2 [====================]"), std::string::npos) << lines.str();
+  const std::string table = read_file(folder.path("log.csv"));
+  EXPECT_TRUE(table.starts_with("epoch,step,loss,val_loss\n0,2,")) << table;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
+  const std::string page = read_file(folder.path("report.html"));
+  for (const char* part :
+       {"loss by step", "loss by epoch", "norm by layer", "dense_1", "data:image/svg+xml", "planned peak"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  for (const char* remote : {"src=\"http", "href=", "@import", "url("}) EXPECT_EQ(page.find(remote), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("plan.svg")));
+}
+
+TEST(fit, stops_on_a_loss_that_is_no_number) {
+  auto model = net();
+  optim::SGD sgd({.learning_rate = 1e30});
+  const History history =
+      fit(model, rows(64).batch(8),
+          {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 3, .callbacks = {train::stop_on_nan()}});
+  EXPECT_LT(history.steps, 8);
+  EXPECT_NE(history.stopped_because.find("loss of step"), std::string::npos);
+}
+
+TEST(fit, mistakes_are_told) {
+  auto model = net();
+  optim::SGD sgd;
+  const auto says = [&](const data::Dataset& data, const train::FitOptions& options, const std::string& words) {
+    try {
+      fit(model, data, options);
+      FAIL() << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  const train::Loss loss = losses::mean_squared_error;
+  says(rows(8).batch(4), {.loss = loss}, "expected an optimizer");
+  says(rows(8).batch(4), {.optimizer = &sgd}, "expected a loss");
+  says(rows(8), {.optimizer = &sgd, .loss = loss}, "ds.batch(32)");
+  says(rows(8).take(0).batch(4), {.optimizer = &sgd, .loss = loss}, "got none");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = [](Tensor y, Tensor p) { return y - p; }}, "shape []");
+  says(data::from_tensor_slices({ones({4, 3})}).batch(2), {.optimizer = &sgd, .loss = loss}, "2 or 3 parts");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 2.0}}}, "integer dtype");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .epochs = -1}, "0 or more");
+}
+
+}  // namespace
+}  // namespace thalweg

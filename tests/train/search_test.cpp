@@ -1,0 +1,91 @@
+// Searches: what they find, and that they leave nothing behind.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/train/folder.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using testing::Folder;
+using testing::read_file;
+
+data::Dataset rows(std::int64_t count) {
+  const Tensor x = random::normal({count, 3}, {.seed = 1});
+  return data::from_tensor_slices({x, reduce_sum(x, {.axes = {1}, .keepdims = true})});
+}
+
+TEST(search, a_learning_rate_is_found_and_nothing_changes) {
+  random::set_seed(1);
+  nn::Sequential model({nn::dense(8, relu), nn::dense(1)});
+  optim::SGD sgd({.learning_rate = 0.123, .momentum = 0.9});
+  model(zeros({1, 3}));
+  const auto before = model.variables()[0].value().to_vector<float>();
+  const auto found = train::find_learning_rate(model, rows(64).batch(16),
+                                               {.optimizer = &sgd, .loss = losses::mean_squared_error, .last = 10});
+  EXPECT_GT(found.suggestion, 1e-4);
+  EXPECT_LT(found.suggestion, 1);
+  EXPECT_LT(found.rates.size(), 100u);  // it ended where the loss grew
+  EXPECT_EQ(model.variables()[0].value().to_vector<float>(), before);
+  EXPECT_EQ(sgd.learning_rate().item<double>(), 0.123);
+  EXPECT_EQ(std::int64_t{sgd.iterations()}, 0);
+  EXPECT_NE(found.table().text().find("suggested"), std::string::npos);
+  const Folder folder;
+  found.write_svg(folder.path("rate.svg"));
+  EXPECT_TRUE(read_file(folder.path("rate.svg")).starts_with("<svg"));
+}
+
+TEST(search, a_batch_size_is_found_by_plans_alone) {
+  nn::Sequential model({nn::dense(512, relu), nn::dense(1)});
+  optim::SGD sgd;
+  const auto found = train::find_batch_size(
+      model, {zeros({1, 64}), zeros({1, 1})},
+      {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(4), .largest = 1 << 20});
+  ASSERT_GT(found.suggestion, 0);
+  EXPECT_GE(found.largest, found.suggestion);
+  const auto peak = [&](std::int64_t batch) {
+    const auto more = train::find_batch_size(
+        model, {zeros({batch, 64}), zeros({batch, 1})},
+        {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(4), .largest = batch});
+    return more.rows.back();
+  };
+  EXPECT_TRUE(peak(found.suggestion).whole());
+  EXPECT_FALSE(peak(found.suggestion + found.suggestion / 8).whole());
+  for (const auto& row : found.rows) EXPECT_LE(row.peak_bytes, MiB(4));
+  EXPECT_EQ(std::int64_t{sgd.iterations()}, 0);
+  EXPECT_NE(found.svg().find("budget"), std::string::npos);
+}
+
+TEST(search, a_grid_is_run_in_order) {
+  std::vector<std::string> seen;
+  const auto found =
+      train::grid_search({{"lr", {0.1, 1e-3}}, {"optimizer", {"sgd", "adam"}}}, [&](const train::Setting& setting) {
+        seen.push_back(setting.at("lr").text() + " " + setting.at("optimizer").text());
+        if (setting.at("optimizer").text() == "sgd" && setting.at("lr") < 0.01)
+          throw Error(ErrorCode::resource_exhausted, "plan", "too large", "less");
+        return setting.at("lr") * 2;
+      });
+  EXPECT_EQ(seen, (std::vector<std::string>{"0.1 sgd", "0.1 adam", "0.001 sgd", "0.001 adam"}));
+  EXPECT_EQ(found.best_setting().at("lr").text(), "0.001");
+  EXPECT_EQ(found.best_setting().at("optimizer").text(), "adam");
+  EXPECT_EQ(found.rows[2].error, "[plan] too large");
+  const std::string table = found.table().text();
+  EXPECT_TRUE(table.starts_with("lr     optimizer  loss")) << table;
+  EXPECT_NE(table.find("failed"), std::string::npos);
+  EXPECT_NE(found.svg().find("optimizer=adam"), std::string::npos);
+  EXPECT_THROW(static_cast<void>(double(train::Choice("word"))), Error);
+  EXPECT_THROW(train::grid_search({}, [](const train::Setting&) { return 0.0; }), Error);
+}
+
+TEST(plot, draws_points_that_the_axes_have) {
+  const std::string svg = summary::line_plot({{"a<b", {1, 10, 100, 0}, {1, 2, std::nan(""), 5}}}, {.log_x = true});
+  EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
+  EXPECT_NE(svg.find("points=\"72.0,278.0 744.0,44.0 \""), std::string::npos) << svg;
+  EXPECT_NE(summary::line_plot({}).find("nothing to draw"), std::string::npos);
+  EXPECT_EQ(summary::line_plot({{"one", {3}, {3}}}).find("nan"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -1,0 +1,28 @@
+#include "thalweg/checkpoint/weights.h"
+
+#include "thalweg/checkpoint/state.h"
+#include "thalweg/core/atomic_file.h"
+#include "thalweg/core/error.h"
+#include "thalweg/interop/safetensors_writer.h"
+
+namespace thalweg::checkpoint {
+
+void save_weights(const nn::Module& module, const std::string& path) {
+  const auto values = values_of(named(module));
+  AtomicFile file("save_weights", path);
+  write_safetensors([&](const void* bytes, std::size_t count) { file.write(bytes, count); }, values,
+                    {{"format", "thalweg weights"}, {"version", "1"}});
+  file.commit();
+}
+
+void load_weights(nn::Module& module, const std::string& path, const LoadOptions& options) {
+  try {
+    const auto values = read_verified(SafetensorsFile(path));
+    check_weights(module, values, options.strict);
+    module.set_weights(values);
+  } catch (const Error& error) {
+    throw error.at(path);
+  }
+}
+
+}  // namespace thalweg::checkpoint

@@ -1,0 +1,74 @@
+#include "thalweg/cli/datasets.h"
+
+namespace thalweg::cli {
+namespace {
+
+constexpr std::int64_t largest_shuffle = 1 << 17;
+
+// x as the model takes it: values from 0 to 1, and the axes of its input.
+Tensor adapted(const Tensor& x, const Spec& input) {
+  Tensor y = x.dtype() == u8 ? cast(x, f32) / 255.f : cast(x, input.dtype);
+  const std::int64_t batch = y.shape()[0];
+  if (input.rank() == 2) return reshape(y, {batch, y.size() / std::max<std::int64_t>(1, batch)});
+  if (input.rank() == 4 && y.rank() == 3) return expand_dims(y, -1);
+  if (input.rank() == 3 && y.rank() == 4) return reshape(y, {batch, y.shape()[1], y.shape()[2] * y.shape()[3]});
+  return y;
+}
+
+// Labels of one number each are [batch], classes are i32; numbers to be met are f32 [batch, n].
+Tensor adapted_labels(const Tensor& y, bool numbers) {
+  if (numbers) return cast(y.rank() == 1 ? expand_dims(y, -1) : y, f32);
+  return cast(y.rank() == 2 && y.shape()[1] == 1 ? squeeze(y, {1}) : y, i32);
+}
+
+// What lies in memory is not fetched ahead: it takes no time, and its buffers would count in the measured peak of a
+// step.
+data::Dataset batches(const data::Dataset& examples, const DataRequest& request, const Spec& input, bool streamed) {
+  const auto made =
+      examples.batch(request.batch).map([input, numbers = request.numbers](const Tensor& x, const Tensor& y) {
+        return std::make_pair(adapted(x, input), adapted_labels(y, numbers));
+      });
+  return streamed ? made.prefetch(2) : made;
+}
+
+Datasets text_windows(const DataRequest& request, const models::TrainingStep& step) {
+  if (request.data.empty())
+    throw Error(ErrorCode::invalid_argument, "train", "gpt needs a text to train on", "give one: --data FILE.txt");
+  const std::int64_t context = step.arguments[0].shape[1];
+  Datasets made{.name = request.data};
+  made.text.emplace(request.data);
+  const std::int64_t windows = (made.text->size() - 1) / context;
+  if (windows < 2)
+    throw Error(ErrorCode::invalid_argument, "train",
+                request.data + " has " + std::to_string(made.text->size()) + " characters, expected two windows of " +
+                    std::to_string(context) + " or more",
+                "take a longer text, or --set context=32");
+  const auto all = made.text->windows({.window = context, .dtype = i32});
+  const std::int64_t kept = std::max<std::int64_t>(1, windows / 10);  // the end of the text, for the test
+  made.examples = windows - kept;
+  made.training = all.take(made.examples);
+  made.test = all.skip(made.examples).take(kept);
+  made.settings["vocabulary"] = std::to_string(made.text->vocabulary_size());
+  return made;
+}
+
+}  // namespace
+
+Datasets load_datasets(const DataRequest& request, const models::TrainingStep& step, const models::Settings& settings) {
+  if (step.model == "recsys") {
+    if (!request.data.empty())
+      throw Error(ErrorCode::invalid_argument, "train", "recsys makes its data itself", "leave --data out");
+    return generated_clicks(request, settings);
+  }
+  Datasets made = step.model == "gpt" ? text_windows(request, step) : file_examples(request, step);
+  if (request.subset > 0 && request.subset < made.examples) {
+    made.examples = request.subset;
+    made.training = made.training->take(request.subset);
+  }
+  made.training = batches(made.training->shuffle(std::min(made.examples, largest_shuffle), {.seed = request.seed}),
+                          request, step.arguments[0], made.streamed);
+  if (made.test) made.test = batches(*made.test, request, step.arguments[0], made.streamed);
+  return made;
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,165 @@
+#include "thalweg/cli/run.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/settings.h"
+
+namespace thalweg::cli {
+namespace {
+
+void check(const TrainOptions& options) {
+  if (options.eager && options.precision != "f32")
+    throw UsageError("expected --precision f32 with --eager: only compiled steps compute in 16 bits");
+  if (options.device != "cpu" && options.device != "cpu:0")
+    throw Error(ErrorCode::unavailable, "train", "there is no device \"" + options.device + "\"",
+                "thalweg devices lists those that are there, and says why others are not");
+  const int bounds =
+      options.clip_norm.has_value() + options.clip_value.has_value() + options.global_clip_norm.has_value();
+  if (bounds > 1) throw UsageError("expected one of --clip-norm, --clip-value and --global-clip-norm");
+  if (options.resume && options.out.empty())
+    throw UsageError("expected --out DIR with --resume: the run to go on with");
+}
+
+// The rate over all steps of the run.
+optim::LearningRate scheduled(const std::string& name, double rate, std::int64_t steps) {
+  const auto all = static_cast<double>(std::max<std::int64_t>(1, steps));
+  if (name == "cosine") return schedules::cosine(rate, all);
+  if (name == "linear") return schedules::polynomial(rate, all, 0);
+  if (name == "exponential") return schedules::exponential(rate, all, 0.01);
+  if (name == "one-cycle") return schedules::one_cycle(rate, std::max<std::int64_t>(1, steps));
+  return rate;
+}
+
+double usual_rate(const models::OptimizerChoice& choice) {
+  return models::make_optimizer(choice)->learning_rate().item<double>();
+}
+
+template <class Metric, class... A>
+std::unique_ptr<metrics::Metric> made(A&&... arguments) {
+  return std::make_unique<Metric>(std::forward<A>(arguments)...);
+}
+
+// Metrics over logits: the probability of a click is what AUC needs.
+std::unique_ptr<metrics::Metric> click_accuracy() {
+  return made<metrics::MeanOf>("accuracy", [](const Tensor& clicked, const Tensor& logits) {
+    return cast(equal(cast(clicked > 0.5f, boolean), logits > 0), f32);
+  });
+}
+
+}  // namespace
+
+Run::Run(const TrainOptions& options) : options_(options) {
+  check(options);
+  if (options.threads > 0) config::set_threads(options.threads);
+  random::set_seed(options.seed);
+  settings_ = parse_settings("--set", options.settings);
+  budget_ = options.memory_budget.empty() ? 0 : parse_size(options.memory_budget);
+  try {
+    step_ = models::make_step(options.model, {options.batch, settings_});
+    batch_ = step_.batch;
+    make_data();
+    step_ = models::make_step(options.model, {batch_, settings_});
+  } catch (const Error& wrong) {
+    if (wrong.code() == ErrorCode::invalid_argument) throw UsageError(wrong.what());
+    throw;
+  }
+  loss_ = options.loss.empty() ? train::Loss(step_.loss) : loss_by_name(options.loss);
+  make_metric();
+  make_optimizer();
+}
+
+void Run::make_data() {
+  const bool numbers = !options_.loss.empty() && options_.loss.find("crossentropy") == std::string::npos;
+  datasets_ = load_datasets({options_.data, batch_, options_.subset, options_.seed, numbers}, step_, settings_);
+  for (const auto& [name, value] : datasets_.settings) settings_.try_emplace(name, value);
+  epoch_steps_ = (datasets_.examples + batch_ - 1) / batch_;
+  epochs_ = options_.epochs;
+  steps_ = options_.steps;
+  if (epochs_ == 0) epochs_ = steps_ > 0 ? (steps_ + epoch_steps_ - 1) / epoch_steps_ : 1;
+  if (steps_ == 0) steps_ = epochs_ * epoch_steps_;
+}
+
+void Run::make_metric() {
+  if (options_.model == "gpt" || !options_.loss.empty()) return;
+  if (options_.model == "unet") {
+    models::SettingsReader read("unet", settings_);
+    metric_ = made<metrics::MeanIoU>(
+        metrics::MeanIoUOptions{.num_classes = read.count("classes", 2), .sparse_y_pred = false});
+    metric_title_ = "mean intersection over union";
+    return;
+  }
+  metric_title_ = "accuracy";
+  metric_ = options_.model == "recsys"
+                ? click_accuracy()
+                : made<metrics::SparseCategoricalAccuracy>(metrics::MetricOptions{.name = "accuracy"});
+}
+
+void Run::make_optimizer() {
+  choice_ = step_.optimizer;
+  if (!options_.optimizer.empty() && options_.optimizer != choice_.name) choice_ = {.name = options_.optimizer};
+  rate_ = options_.lr ? *options_.lr : usual_rate(choice_);
+  choice_.learning_rate = scheduled(options_.schedule, rate_, steps_ / options_.accumulate);
+  if (options_.weight_decay) choice_.weight_decay = options_.weight_decay;
+  if (options_.clip_norm || options_.clip_value || options_.global_clip_norm) {
+    choice_.clip_norm = options_.clip_norm;
+    choice_.clip_value = options_.clip_value;
+    choice_.global_clip_norm = options_.global_clip_norm;
+  }
+  choice_.accumulate_steps = options_.accumulate;
+  optimizer_ = models::make_optimizer(choice_);
+}
+
+Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
+  std::vector<metrics::Metric*> metrics;
+  if (metric_) metrics.push_back(metric_.get());
+  Result result;
+  result.history = train::fit(model(), *datasets_.training,
+                              {.optimizer = optimizer_.get(),
+                               .loss = loss_,
+                               .metrics = metrics,
+                               .epochs = epochs_,
+                               .validation = datasets_.test ? &*datasets_.test : nullptr,
+                               .memory_budget = budget_,
+                               .precision = parse_precision(options_.precision),
+                               .callbacks = callbacks,
+                               .steps = steps_,
+                               .eager = options_.eager});
+  if (datasets_.test && !result.history.epochs.empty() && !result.history.interrupted)
+    for (const auto& [name, value] : result.history.epochs.back())
+      if (name.starts_with("val_")) result.test.set(name.substr(4), value);
+  return result;
+}
+
+std::string Run::config() const {
+  using nlohmann::ordered_json;
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? ordered_json(*value) : ordered_json();
+  };
+  const ordered_json json{{"thalweg", version()},
+                          {"model", options_.model},
+                          {"settings", settings_},
+                          {"data", datasets_.name},
+                          {"examples", datasets_.examples},
+                          {"batch", batch_},
+                          {"epochs", epochs_},
+                          {"steps", steps_},
+                          {"optimizer", choice_.name},
+                          {"lr", rate_},
+                          {"schedule", options_.schedule},
+                          {"weight_decay", optional(choice_.weight_decay)},
+                          {"clip_norm", optional(choice_.clip_norm)},
+                          {"clip_value", optional(choice_.clip_value)},
+                          {"global_clip_norm", optional(choice_.global_clip_norm)},
+                          {"accumulate", options_.accumulate},
+                          {"loss", options_.loss.empty() ? "the model's own" : options_.loss},
+                          {"precision", options_.precision},
+                          {"memory_budget", budget_},
+                          {"device", options_.device},
+                          {"threads", config::describe_hardware().threads},
+                          {"processor", config::describe_hardware().cpu},
+                          {"seed", options_.seed},
+                          {"eager", options_.eager}};
+  return json.dump(1) + "\n";
+}
+
+}  // namespace thalweg::cli

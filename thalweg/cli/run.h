@@ -1,0 +1,59 @@
+#pragma once
+
+// A training run made of the options of the command line; `train` and `tune` share it.
+#include <memory>
+
+#include "models/steps.h"
+#include "thalweg/cli/commands.h"
+#include "thalweg/cli/datasets.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg::cli {
+
+// Everything resolved: nothing is left to defaults.
+class Run {
+ public:
+  explicit Run(const TrainOptions& options);  // throws UsageError for values that make no sense
+
+  struct Result {
+    train::History history;
+    train::Logs test;  // after the last step, over the test data
+  };
+  Result train(const std::vector<train::CallbackPointer>& callbacks);
+
+  const models::TrainingStep& step() const { return step_; }
+  const Datasets& datasets() const { return datasets_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  train::Model model() const { return step_.trained(); }
+  const train::Loss& loss() const { return loss_; }
+  std::int64_t memory_budget() const { return budget_; }
+  std::int64_t epochs() const { return epochs_; }
+  std::int64_t steps() const { return steps_; }
+  // Of the test: its name in the logs, and in words.
+  std::string metric() const { return metric_ ? metric_->name() : "loss"; }
+  const char* metric_title() const { return metric_title_; }
+  std::string config() const;  // one JSON object
+
+ private:
+  void make_data();
+  void make_metric();
+  void make_optimizer();
+
+  const TrainOptions options_;
+  models::Settings settings_;
+  Datasets datasets_;
+  models::TrainingStep step_;
+  train::Loss loss_;
+  std::unique_ptr<metrics::Metric> metric_;
+  const char* metric_title_ = "loss";
+  models::OptimizerChoice choice_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  double rate_ = 0;
+  std::int64_t batch_ = 0, budget_ = 0, epochs_ = 0, steps_ = 0, epoch_steps_ = 0;
+};
+
+train::Loss loss_by_name(const std::string& name);
+const std::vector<std::string>& loss_names();
+const std::vector<std::string>& schedule_names();
+
+}  // namespace thalweg::cli

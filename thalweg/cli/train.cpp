@@ -1,0 +1,161 @@
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "thalweg/cli/run.h"
+#include "thalweg/cli/sample.h"
+
+namespace thalweg::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+// Numbers that JSON has no word for are null.
+ordered_json number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
+
+std::string default_folder(const std::string& model) {
+  const std::time_t now = std::time(nullptr);
+  std::ostringstream name;
+  name << "runs/" << model << std::put_time(std::localtime(&now), "-%Y%m%d-%H%M%S");
+  return name.str();
+}
+
+// A line of log.jsonl for every step, and the same on standard output if asked for.
+class StepLines : public train::Callback {
+ public:
+  // Every example has so many items: the rate counts those.
+  StepLines(const std::string& path, bool resume, bool print, std::int64_t items)
+      : file_(path, resume ? std::ios::app : std::ios::trunc), print_(print), items_(items) {}
+
+  bool wants_gradient_norms() const override { return true; }
+  void on_step_end(train::Session& session) override {
+    seconds_ += session.step_seconds + session.wait_seconds;
+    done_ += session.batch * items_;
+    if (session.plan) planned_ = session.plan->peak_bytes();
+    measured_ = session.measured_bytes;
+    loss_ = session.loss;
+    write({{"step", session.step},
+           {"loss", number(session.loss)},
+           {"grad_norm", number(session.gradient_norm())},
+           {"step_ms", 1000 * session.step_seconds}},
+          print_);
+  }
+  void on_epoch_end(train::Session& session) override {
+    ordered_json line{{"epoch", session.epoch + 1}, {"step", session.step}};
+    for (const auto& [name, value] : session.logs) line[name] = number(value);
+    write(line, false);
+  }
+  void write(const ordered_json& line, bool print) {
+    file_ << line.dump() << '\n';
+    file_.flush();
+    if (!file_.good())
+      throw Error(ErrorCode::unavailable, "train", "cannot write to log.jsonl", "check the free space");
+    if (print) std::cout << line.dump() << std::endl;
+  }
+
+  double rate() const { return seconds_ > 0 ? static_cast<double>(done_) / seconds_ : 0; }
+  std::int64_t planned() const { return planned_; }
+  std::int64_t measured() const { return measured_; }
+  double loss() const { return loss_; }
+
+ private:
+  std::ofstream file_;
+  const bool print_;
+  const std::int64_t items_;
+  double seconds_ = 0, loss_ = 0;
+  std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
+};
+
+// A run can only be gone on with as what it was; how long it is may change.
+void check_resumed(const std::string& folder, const std::string& config) {
+  std::ifstream file(folder + "/config.json");
+  if (!file.good())
+    throw Error(ErrorCode::not_found, "train", "there is no run in " + folder, "leave --resume out to begin one");
+  const auto before = ordered_json::parse(file, nullptr, false), now = ordered_json::parse(config);
+  for (const char* key :
+       {"model", "settings", "data", "examples", "batch", "optimizer", "accumulate", "seed", "loss", "precision"})
+    if (!before.is_object() || !before.contains(key) || before[key] != now[key])
+      throw Error(ErrorCode::invalid_argument, "train",
+                  "the run in " + folder + " has " + key + " " +
+                      (before.is_object() && before.contains(key) ? before[key].dump() : "unknown") + ", got " +
+                      now[key].dump(),
+                  "go on with the options that it was begun with");
+}
+
+void prepare(const std::string& folder, const std::string& config, bool resume) {
+  if (resume) return check_resumed(folder, config);
+  if (fs::exists(folder + "/checkpoints"))
+    throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
+                "go on with it by --resume, or choose another --out");
+  fs::create_directories(folder);
+  std::ofstream file(folder + "/config.json");
+  file << config;
+  if (!file.good()) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
+}
+
+std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, const std::string& folder,
+                                                 const std::shared_ptr<StepLines>& lines) {
+  std::vector<train::CallbackPointer> list{
+      lines, train::tensorboard(folder, {.gradient_norms_every = options.monitor_every}), train::stop_on_nan()};
+  if (!options.json) list.push_back(train::progress_bar());
+  list.push_back(train::report(
+      folder + "/report.html",
+      {.title = "thalweg train " + options.model, .norms_every = std::max<std::int64_t>(1, options.monitor_every)}));
+  list.push_back(train::checkpoint_every(
+      folder + "/checkpoints",
+      {.epochs = options.checkpoint_every > 0 ? 0 : 1, .steps = options.checkpoint_every, .resume = options.resume}));
+  return list;
+}
+
+void print_result(const Run& run, const Run::Result& result, const std::string& sample) {
+  std::cout << std::fixed << std::setprecision(1);
+  if (!sample.empty()) std::cout << "sample:\n" << sample << '\n';
+  if (const auto loss = result.test.find("loss"); loss && run.metric() == "loss")
+    std::cout << "test loss " << std::setprecision(4) << *loss << '\n';
+  else if (const auto value = result.test.find(run.metric()))
+    std::cout << "test " << run.metric_title() << ' ' << std::setprecision(4) << *value << '\n';
+}
+
+}  // namespace
+
+int train(const TrainOptions& options) {
+  Run run(options);
+  const std::string folder = options.out.empty() ? default_folder(options.model) : options.out;
+  prepare(folder, run.config(), options.resume);
+  const std::int64_t items = run.datasets().text ? run.step().arguments[0].shape[1] : 1;  // characters, or examples
+  const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.resume, options.json, items);
+  if (!options.json)
+    std::cerr << "training " << options.model << " on " << run.datasets().name << ": " << run.datasets().examples
+              << " examples, " << run.steps() << " steps of " << run.step().batch << '\n';
+  const Run::Result result = run.train(callbacks_of(options, folder, lines));
+  const bool broken = result.history.interrupted;
+  const std::string sample =
+      run.datasets().text && !broken ? text_sample(run.model(), run.step(), *run.datasets().text) : "";
+  ordered_json last{{"final", true},
+                    {"steps", result.history.steps},
+                    {"loss", number(lines->loss())},
+                    {"metric", result.test.find(run.metric()) ? number(result.test[run.metric()]) : ordered_json()},
+                    {"peak_bytes_planned", lines->planned()},
+                    {"peak_bytes_measured", lines->measured()},
+                    {"items_per_s", lines->rate()},
+                    {"out", folder}};
+  if (!sample.empty()) last["sample"] = sample;
+  lines->write(last, options.json);
+  if (!options.json) {
+    print_result(run, result, sample);
+    std::cout << folder << "/report.html\n";
+  }
+  if (!result.history.stopped_because.empty())
+    throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
+                "try a smaller --lr, or --global-clip-norm 1");
+  return broken ? interrupted : good;
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,85 @@
+#include <iostream>
+#include <sstream>
+
+#include "thalweg/cli/run.h"
+
+namespace thalweg::cli {
+namespace {
+
+constexpr std::int64_t usual_subset = 2048;  // examples, where none are asked for
+
+std::map<std::string, std::vector<train::Choice>> parse_grid(const std::vector<std::string>& list) {
+  std::map<std::string, std::vector<train::Choice>> grid;
+  for (const auto& [name, values] : parse_settings("--grid", list)) {
+    std::istringstream in(values);
+    for (std::string value; std::getline(in, value, ',');) grid[name].emplace_back(value);
+    if (grid[name].empty()) throw UsageError("expected --grid " + name + "=VALUE,VALUE, got no value");
+  }
+  return grid;
+}
+
+// The score of a run: that of the test, or the training loss where there is no test.
+double score_of(const TrainOptions& options) {
+  Run run(options);
+  const auto result = run.train({train::stop_on_nan()});
+  if (result.history.interrupted) throw Error(ErrorCode::cancelled, "tune", "interrupted", "start again");
+  if (!result.history.stopped_because.empty())
+    throw Error(ErrorCode::failed_precondition, "tune", result.history.stopped_because, "try a smaller rate");
+  const auto value = result.test.find(run.metric());
+  return value ? *value : result.history.last("loss");
+}
+
+void tune_grid(const TuneOptions& options) {
+  const auto grid = parse_grid(options.grid);
+  const Run first(options.train);  // for the name of the score, and wrong options
+  const auto found = train::grid_search(grid,
+                                        [&](const train::Setting& setting) {
+                                          TrainOptions one = options.train;
+                                          for (const auto& [name, choice] : setting)
+                                            set_option(one, name, choice.text());
+                                          return score_of(one);
+                                        },
+                                        {.maximize = first.metric() != "loss",
+                                         .score = "test " + std::string(first.metric_title()),
+                                         .log = [](const std::string& line) { std::cerr << line << '\n'; }});
+  double seconds = 0;
+  for (const auto& row : found.rows) seconds += row.seconds;
+  std::cout << found.table().text() << "best:";
+  for (const auto& [name, choice] : found.best_setting()) std::cout << " --" << name << ' ' << choice.text();
+  std::cout << "  (" << found.rows.size() << " runs in " << static_cast<std::int64_t>(seconds + 0.5) << " s)\n";
+  if (!options.svg.empty()) found.write_svg(options.svg);
+}
+
+// Without a grid: a learning rate, and where there is a budget a batch size.
+void tune_finders(const TuneOptions& options) {
+  Run run(options.train);
+  auto iterator = run.datasets().training->iterator();
+  const auto example = iterator.next();
+  if (run.memory_budget() > 0) {
+    const auto batch = train::find_batch_size(
+        run.model(), *example,
+        {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
+    std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
+  }
+  const auto rate = train::find_learning_rate(
+      run.model(), *run.datasets().training,
+      {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
+  std::cout << rate.table().text() << "lr: " << rate.suggestion << '\n';
+  if (!options.svg.empty()) rate.write_svg(options.svg);
+}
+
+}  // namespace
+
+int tune(const TuneOptions& given) {
+  TuneOptions options = given;
+  if (options.train.subset == 0 && options.train.steps == 0) options.train.subset = usual_subset;
+  try {
+    options.grid.empty() ? tune_finders(options) : tune_grid(options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;
+    return interrupted;
+  }
+  return good;
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,126 @@
+// Callbacks that write files: checkpoints, event files, tables.
+#include <filesystem>
+#include <fstream>
+
+#include "thalweg/checkpoint/manager.h"
+#include "thalweg/core/check.h"
+#include "thalweg/summary/writer.h"
+#include "thalweg/train/callbacks.h"
+
+namespace thalweg::train {
+namespace {
+
+class CheckpointEvery : public Callback {
+ public:
+  CheckpointEvery(const std::string& folder, const CheckpointEveryOptions& options)
+      : options_(options), manager_(folder, {.keep = options.keep}) {
+    TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0, "checkpoint_every", "0 switches one of them off",
+                  "expected .epochs and .steps of 0 or more, got {} and {}", options.epochs, options.steps);
+  }
+
+  void on_resume(Session& session) override {
+    TW_CHECK(failed_precondition, options_.resume || manager_.steps().empty(), "checkpoint_every",
+             "go on with it by {.resume = true}, or choose another folder",
+             "expected a folder without checkpoints, got {} with those of another run", manager_.folder());
+    if (options_.resume) manager_.restore_latest(session.items);
+  }
+
+  void on_settled(Session& session, bool epoch) override {
+    const bool by_steps = !epoch && options_.steps > 0 && session.step % options_.steps == 0;
+    const bool by_epochs = epoch && options_.epochs > 0 && (session.epoch + 1) % options_.epochs == 0;
+    const bool last = session.over() || (epoch && session.epoch + 1 >= session.epochs);
+    if (by_steps || by_epochs || last) manager_.save(session.step, session.items);
+  }
+
+ private:
+  const CheckpointEveryOptions options_;
+  checkpoint::Manager manager_;
+};
+
+class Tensorboard : public Callback {
+ public:
+  Tensorboard(const std::string& folder, const TensorboardOptions& options) : options_(options), writer_(folder) {
+    TW_CHECK_USER(options.gradient_norms_every >= 0, "tensorboard", "0 switches them off",
+                  "expected .gradient_norms_every of 0 or more, got {}", options.gradient_norms_every);
+  }
+
+  bool wants_gradient_norms() const override { return options_.gradient_norms_every > 0; }
+
+  void on_step_end(Session& session) override {
+    writer_.scalar("train/loss", session.loss, session.step);
+    writer_.scalar("train/learning_rate", session.optimizer.learning_rate().item<double>(), session.step);
+    if (!session.gradient_norms.empty()) writer_.scalar("train/gradient_norm", session.gradient_norm(), session.step);
+    if (options_.gradient_norms_every == 0 || session.step % options_.gradient_norms_every != 0) return;
+    for (std::size_t i = 0; i < session.gradient_norms.size(); ++i)
+      writer_.scalar("gradients/" + session.gradient_names[i], session.gradient_norms[i], session.step);
+  }
+  void on_epoch_end(Session& session) override {
+    for (const auto& [name, value] : session.logs) {
+      const bool validation = name.starts_with("val_");
+      writer_.scalar(validation ? "validation/" + name.substr(4) : "epoch/" + name, value, session.step);
+    }
+    writer_.flush();
+  }
+  void on_end(Session&) override { writer_.flush(); }
+
+ private:
+  const TensorboardOptions options_;
+  summary::Writer writer_;
+};
+
+class Csv : public Callback {
+ public:
+  explicit Csv(std::string path) : path_(std::move(path)) {}
+
+  void on_begin(Session& session) override {
+    const bool resumed = session.step > 0 && std::filesystem::exists(path_);
+    file_.open(path_, resumed ? std::ios::app : std::ios::trunc);
+    headed_ = resumed;
+    check();
+  }
+  void on_epoch_end(Session& session) override {
+    if (!headed_) {
+      file_ << "epoch,step";
+      for (const auto& entry : session.logs) file_ << ',' << entry.first;
+      file_ << '\n';
+      headed_ = true;
+    }
+    file_ << session.epoch << ',' << session.step;
+    for (const auto& entry : session.logs) file_ << ',' << fmt::format("{}", entry.second);
+    file_ << '\n';
+    file_.flush();
+    check();
+  }
+
+ private:
+  void check() const {
+    TW_CHECK(unavailable, file_.good(), "csv", "choose a file in a folder that exists and may be written to",
+             "cannot write {}", path_);
+  }
+  const std::string path_;
+  std::ofstream file_;
+  bool headed_ = false;
+};
+
+class Keep : public Callback {
+ public:
+  explicit Keep(History& into) : into_(into) {}
+  void on_epoch_end(Session& session) override { into_ = session.history; }
+  void on_end(Session& session) override { into_ = session.history; }
+
+ private:
+  History& into_;
+};
+
+}  // namespace
+
+CallbackPointer checkpoint_every(const std::string& folder, const CheckpointEveryOptions& options) {
+  return std::make_shared<CheckpointEvery>(folder, options);
+}
+CallbackPointer tensorboard(const std::string& folder, const TensorboardOptions& options) {
+  return std::make_shared<Tensorboard>(folder, options);
+}
+CallbackPointer csv(const std::string& path) { return std::make_shared<Csv>(path); }
+CallbackPointer history(History& into) { return std::make_shared<Keep>(into); }
+
+}  // namespace thalweg::train

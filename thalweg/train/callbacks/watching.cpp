@@ -1,0 +1,171 @@
+// Callbacks that watch a value and act when it ceases to improve.
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/log.h"
+#include "thalweg/train/callbacks.h"
+
+namespace thalweg::train {
+namespace {
+
+bool higher_is_better(const std::string& monitor, Better better) {
+  if (better != Better::automatic) return better == Better::higher;
+  for (const char* score : {"accuracy", "auc", "precision", "recall", "f1", "iou", "r2", "top_k"})
+    if (monitor.find(score) != std::string::npos) return true;
+  return false;
+}
+
+// The best value so far, and for how many epochs there was none better.
+class Watch {
+ public:
+  Watch(std::string monitor, Better better, double min_delta)
+      : monitor_(std::move(monitor)),
+        higher_(higher_is_better(monitor_, better)),
+        min_delta_(std::abs(min_delta)),
+        best_(higher_ ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity()) {}
+
+  // Whether the value is there; then improved() and waited() tell of it.
+  bool look(const Logs& logs) {
+    const auto value = logs.find(monitor_);
+    if (!value && !warned_) warn("fit: \"" + monitor_ + "\" is not measured, so that nothing is done about it");
+    warned_ |= !value;
+    if (!value) return false;
+    improved_ = higher_ ? *value - min_delta_ > best_ : *value + min_delta_ < best_;
+    if (improved_) best_ = *value;
+    waited_ = improved_ ? 0 : waited_ + 1;
+    return true;
+  }
+
+  bool improved() const { return improved_; }
+  int waited() const { return waited_; }
+  void wait_anew() { waited_ = 0; }
+  double best() const { return best_; }
+  const std::string& monitor() const { return monitor_; }
+
+  std::string to_text() const { return fmt::format("{:a} {}", best_, waited_); }
+  void from_text(std::istringstream& in) {
+    std::string best;
+    in >> best >> waited_;
+    best_ = std::strtod(best.c_str(), nullptr);
+  }
+
+ private:
+  const std::string monitor_;
+  const bool higher_;
+  const double min_delta_;
+  double best_;
+  int waited_ = 0;
+  bool improved_ = false, warned_ = false;
+};
+
+class EarlyStopping : public Callback {
+ public:
+  explicit EarlyStopping(const EarlyStoppingOptions& options)
+      : options_(options), watch_(options.monitor, options.better, options.min_delta) {}
+
+  void on_epoch_end(Session& session) override {
+    if (session.epoch < options_.start_from_epoch || !watch_.look(session.logs)) return;
+    if (watch_.improved() && options_.restore_best_weights) {
+      best_.clear();
+      for (const auto& variable : session.model.variables()) best_.emplace(variable.name(), variable.value());
+    }
+    if (watch_.waited() < std::max(1, options_.patience) || session.epoch == 0) return;
+    session.stop(
+        fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(), watch_.waited()));
+  }
+
+  void on_end(Session& session) override {
+    if (!best_.empty()) session.model.set_weights(best_);
+  }
+
+  std::optional<checkpoint::Item> state() override {
+    return checkpoint::Item(
+        "early_stopping",
+        [this] {
+          return checkpoint::ItemState{best_, watch_.to_text()};
+        },
+        [this](const checkpoint::ItemState& state) {
+          std::istringstream in(state.text);
+          watch_.from_text(in);
+          best_ = state.tensors;
+        });
+  }
+
+ private:
+  const EarlyStoppingOptions options_;
+  Watch watch_;
+  std::map<std::string, Tensor> best_;
+};
+
+class ReduceOnPlateau : public Callback {
+ public:
+  explicit ReduceOnPlateau(const PlateauOptions& options)
+      : options_(options), watch_(options.monitor, options.better, options.min_delta) {
+    TW_CHECK_USER(options.factor > 0 && options.factor < 1, "reduce_on_plateau", "0.1 is usual",
+                  "expected .factor between 0 and 1, got {}", options.factor);
+  }
+
+  void on_epoch_end(Session& session) override {
+    if (!watch_.look(session.logs)) return;
+    if (resting_ > 0) {
+      --resting_;
+      watch_.wait_anew();
+    }
+    if (watch_.waited() < std::max(1, options_.patience)) return;
+    const double rate = session.optimizer.learning_rate().item<double>();
+    if (rate > options_.min_rate)
+      session.optimizer.set_learning_rate(std::max(rate * options_.factor, options_.min_rate));
+    resting_ = options_.cooldown;
+    watch_.wait_anew();
+  }
+
+  std::optional<checkpoint::Item> state() override {
+    return checkpoint::Item(
+        "reduce_on_plateau",
+        [this] {
+          return checkpoint::ItemState{{}, fmt::format("{} {}", resting_, watch_.to_text())};
+        },
+        [this](const checkpoint::ItemState& state) {
+          std::istringstream in(state.text);
+          in >> resting_;
+          watch_.from_text(in);
+        });
+  }
+
+ private:
+  const PlateauOptions options_;
+  Watch watch_;
+  int resting_ = 0;
+};
+
+class RateSchedule : public Callback {
+ public:
+  explicit RateSchedule(std::function<double(std::int64_t, double)> schedule) : schedule_(std::move(schedule)) {}
+  void on_epoch_begin(Session& session) override {
+    session.optimizer.set_learning_rate(schedule_(session.epoch, session.optimizer.learning_rate().item<double>()));
+  }
+
+ private:
+  const std::function<double(std::int64_t, double)> schedule_;
+};
+
+class StopOnNan : public Callback {
+ public:
+  void on_step_end(Session& session) override {
+    if (!std::isfinite(session.loss))
+      session.stop(fmt::format("the loss of step {} is {}", session.step, session.loss));
+  }
+};
+
+}  // namespace
+
+CallbackPointer early_stopping(const EarlyStoppingOptions& options) { return std::make_shared<EarlyStopping>(options); }
+CallbackPointer reduce_on_plateau(const PlateauOptions& options) { return std::make_shared<ReduceOnPlateau>(options); }
+CallbackPointer learning_rate_schedule(std::function<double(std::int64_t, double)> schedule) {
+  return std::make_shared<RateSchedule>(std::move(schedule));
+}
+CallbackPointer stop_on_nan() { return std::make_shared<StopOnNan>(); }
+
+}  // namespace thalweg::train

@@ -1,0 +1,251 @@
+#include "thalweg/train/fit.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "thalweg/core/check.h"
+#include "thalweg/core/log.h"
+#include "thalweg/data/iterator.h"
+#include "thalweg/train/interrupt.h"
+#include "thalweg/train/place.h"
+#include "thalweg/train/step.h"
+
+namespace thalweg::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void add(EpochSums& sums, const StepResult& result, const data::Element& element) {
+  const auto examples = static_cast<double>(element[0].shape()[0]);
+  sums.loss += result.loss.item<double>() * examples;
+  sums.examples += examples;
+}
+
+void update(const std::vector<metrics::Metric*>& metrics, const Model& model, const data::Element& element,
+            const Tensor& predictions) {
+  for (auto* metric : metrics) metric->update(element[static_cast<std::size_t>(model.inputs())], predictions);
+}
+
+void write_logs(Logs& logs, const std::string& prefix, const EpochSums& sums,
+                const std::vector<metrics::Metric*>& metrics) {
+  logs.set(prefix + "loss", sums.mean());
+  for (const auto* metric : metrics) logs.set(prefix + metric->name(), metric->result().item<double>());
+}
+
+// Loss and metrics of a data set into the logs.
+void measure(const BatchFunction& look, const Model& model, const data::Dataset& data,
+             const std::vector<metrics::Metric*>& metrics, const std::string& prefix, Logs& logs) {
+  for (auto* metric : metrics) metric->reset();
+  EpochSums sums;
+  for (const auto& element : data) {
+    const StepResult result = look(element);
+    add(sums, result, element);
+    update(metrics, model, element, result.predictions);
+  }
+  TW_CHECK_USER(sums.examples > 0, "fit", "give data with one batch or more", "expected data to look at, got none");
+  write_logs(logs, prefix, sums, metrics);
+}
+
+bool any_wants_norms(const std::vector<CallbackPointer>& callbacks) {
+  for (const auto& callback : callbacks)
+    if (callback->wants_gradient_norms()) return true;
+  return false;
+}
+
+void check(const FitOptions& options) {
+  TW_CHECK_USER(options.optimizer != nullptr, "fit", "give one: {.optimizer = &adam}",
+                "expected an optimizer, got none");
+  TW_CHECK_USER(options.accumulate_steps >= 0, "fit", "0 leaves it to the optimizer",
+                "expected .accumulate_steps of 0 or more, got {}", options.accumulate_steps);
+  TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0 && options.steps_per_epoch >= 0, "fit",
+                "0 for .steps and .steps_per_epoch means no limit",
+                "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
+                options.steps, options.steps_per_epoch);
+  for (const auto* metric : options.metrics)
+    TW_CHECK_USER(metric != nullptr, "fit", "give pointers to metrics that live: {.metrics = {&accuracy}}",
+                  "expected a metric, got a null pointer");
+  for (const auto& callback : options.callbacks)
+    TW_CHECK_USER(callback != nullptr, "fit", "leave it out", "expected a callback, got a null pointer");
+}
+
+class Loop {
+ public:
+  Loop(const Model& model, const data::Dataset& data, const FitOptions& options)
+      : model_(model),
+        options_(options),
+        session_{.model = model.module(), .optimizer = *options.optimizer},
+        iterator_(data.iterator()),
+        step_("train_step", model,
+              {.loss = options.loss,
+               .class_weights = options.class_weights,
+               .memory_budget = options.memory_budget,
+               .precision = options.precision,
+               .scale = options.precision == Precision::f16 ? &scale_ : nullptr,
+               .predictions = !options.metrics.empty(),
+               .norms = any_wants_norms(options.callbacks),
+               .eager = options.eager},
+              options.optimizer),
+        look_("validation", model,
+              {.loss = options.loss,
+               .memory_budget = options.memory_budget,
+               .precision = options.precision,
+               .predictions = !options.metrics.empty(),
+               .eager = options.eager},
+              nullptr) {
+    session_.epochs = options.epochs, session_.steps = options.steps;
+    session_.epoch_steps =
+        options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<std::int64_t>(0, data.cardinality());
+    make_items();
+  }
+
+  History run() {
+    const InterruptScope interrupts(options_.stop_on_interrupt);
+    for (auto* metric : options_.metrics) metric->reset();
+    tell(&Callback::on_resume);
+    tell(&Callback::on_begin);
+    if (place_.restored && place_.epoch_done) next_epoch();
+    while (session_.epoch < options_.epochs && !session_.over()) run_epoch();
+    tell(&Callback::on_end);
+    session_.history.steps = session_.step;
+    return std::move(session_.history);
+  }
+
+ private:
+  void make_items() {
+    session_.items = {{"model", &model_.module()},
+                      {"optimizer", options_.optimizer},
+                      {"data", &iterator_},
+                      {"fit", place_item(session_, place_, options_.metrics)}};
+    if (options_.precision == Precision::f16) session_.items.push_back({"scale", &scale_});
+    for (std::size_t i = 0; i < options_.callbacks.size(); ++i)
+      if (auto state = options_.callbacks[i]->state())
+        session_.items.push_back({"callback-" + std::to_string(i), std::move(*state)});
+  }
+
+  void tell(void (Callback::*moment)(Session&)) {
+    for (const auto& callback : options_.callbacks) ((*callback).*moment)(session_);
+  }
+
+  // Starts the next epoch where the data start anew, or go on.
+  void next_epoch() {
+    ++session_.epoch;
+    session_.epoch_step = 0;
+    session_.logs = {};
+    place_ = {};
+    for (auto* metric : options_.metrics) metric->reset();
+    if (options_.steps_per_epoch == 0) iterator_.next_epoch();
+  }
+
+  void run_epoch() {
+    tell(&Callback::on_epoch_begin);
+    while (!session_.over() && !epoch_full()) {
+      const auto waited = Clock::now();
+      const auto element = next_element();
+      if (!element) return finish_epoch(true);
+      session_.wait_seconds = seconds_since(waited);
+      run_step(*element);
+    }
+    if (!session_.history.interrupted) finish_epoch(epoch_full());
+  }
+
+  bool epoch_full() const { return session_.epoch_steps > 0 && session_.epoch_step >= session_.epoch_steps; }
+
+  std::optional<data::Element> next_element() {
+    auto element = iterator_.next();
+    if (!element && options_.steps_per_epoch > 0) {
+      iterator_.next_epoch();
+      element = iterator_.next();
+    }
+    TW_CHECK_USER(element || session_.step > 0, "fit", "give data with one batch or more",
+                  "expected data to train on, got none");
+    return element;
+  }
+
+  void run_step(const data::Element& element) {
+    const auto start = Clock::now();
+    const StepResult result = step_(element);
+    session_.loss = result.loss.item<double>();
+    session_.step_seconds = seconds_since(start);
+    ++session_.step, ++session_.epoch_step;
+    session_.batch = element[0].shape()[0];
+    add(place_.sums, result, element);
+    update(options_.metrics, model_, element, result.predictions);
+    note_plan(element, result);
+    write_logs(session_.logs, "", place_.sums, options_.metrics);
+    session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted();
+    tell(&Callback::on_step_end);
+    settle(false);
+  }
+
+  void note_plan(const data::Element& element, const StepResult& result) {
+    session_.plan = step_.plan(element);  // asked for at every step, since plans can be evicted
+    if (!options_.eager) session_.measured_bytes = step_.measured_bytes();
+    if (session_.gradient_names.empty())
+      for (const auto& variable : model_.module().trainable_variables())
+        session_.gradient_names.push_back(variable.name());
+    if (result.norms.defined()) session_.gradient_norms = result.norms.to_vector<double>();
+  }
+
+  // What accumulated gradients are left over at the end of an epoch make an update. A part of an epoch is measured as a
+  // whole one is, but a resumed run goes on inside of it.
+  void finish_epoch(bool whole) {
+    if (session_.epoch_step == 0) return session_.stop("the data gave no batch");
+    if (whole) options_.optimizer->flush();
+    write_logs(session_.logs, "", place_.sums, options_.metrics);
+    if (options_.validation) measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
+    session_.history.epochs.push_back(session_.logs);
+    session_.history.steps = session_.step;
+    place_.epoch_done = whole;
+    tell(&Callback::on_epoch_end);
+    if (!whole) return;
+    settle(true);
+    next_epoch();
+  }
+
+  void settle(bool epoch) {
+    for (const auto& callback : options_.callbacks) callback->on_settled(session_, epoch);
+  }
+
+  const Model model_;
+  const FitOptions& options_;
+  Session session_;
+  Place place_;
+  data::Iterator iterator_;
+  LossScale scale_;  // in use where the precision is f16
+  const BatchFunction step_, look_;
+};
+
+}  // namespace
+
+void Session::stop(const std::string& reason) { history.stopped_because = reason; }
+
+double Session::gradient_norm() const {
+  double squares = 0;
+  for (const double norm : gradient_norms) squares += norm * norm;
+  return std::sqrt(squares);
+}
+
+Callback::~Callback() = default;
+
+History fit(const Model& model, const data::Dataset& data, const FitOptions& options) {
+  check(options);
+  if (options.accumulate_steps > 0) options.optimizer->set_accumulate_steps(options.accumulate_steps);
+  return Loop(model, data, options).run();
+}
+
+Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {
+  const BatchFunction look("evaluate", model,
+                           {.loss = options.loss,
+                            .memory_budget = options.memory_budget,
+                            .precision = options.precision,
+                            .predictions = !options.metrics.empty(),
+                            .eager = options.eager},
+                           nullptr);
+  Logs logs;
+  measure(look, model, data, options.metrics, "", logs);
+  return logs;
+}
+
+}  // namespace thalweg::train

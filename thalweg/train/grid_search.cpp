@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "thalweg/core/check.h"
+#include "thalweg/summary/plot.h"
+#include "thalweg/train/search_picture.h"
+
+namespace thalweg::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Grid = std::map<std::string, std::vector<Choice>>;
+
+bool parse(const std::string& text, double& number) {
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return fault == std::errc() && end == text.data() + text.size();
+}
+
+// All combinations; the last name changes fastest.
+std::vector<Setting> settings_of(const Grid& grid) {
+  std::vector<Setting> settings(1);
+  for (const auto& [name, choices] : grid) {
+    TW_CHECK_USER(!choices.empty(), "grid_search", "give one value or more", "expected values for \"{}\", got none",
+                  name);
+    std::vector<Setting> longer;
+    for (const auto& setting : settings)
+      for (const auto& choice : choices) {
+        longer.push_back(setting);
+        longer.back().emplace(name, choice);
+      }
+    settings = std::move(longer);
+  }
+  return settings;
+}
+
+std::string text_of(const Setting& setting) {
+  std::string text;
+  for (const auto& [name, choice] : setting) text += (text.empty() ? "" : " ") + name + "=" + choice.text();
+  return text;
+}
+
+bool better(const GridSearch::Row& a, const GridSearch::Row& b, bool maximize) {
+  const auto usable = [](const GridSearch::Row& row) { return row.error.empty() && std::isfinite(row.score); };
+  if (usable(a) != usable(b)) return usable(a);
+  return usable(a) && (maximize ? a.score > b.score : a.score < b.score);
+}
+
+// The first name whose values are numbers, and not all the same; empty: there is none.
+std::string first_number(const std::vector<GridSearch::Row>& rows) {
+  for (const auto& entry : rows.front().setting) {
+    std::set<std::string> texts;
+    bool numbers = true;
+    for (const auto& row : rows) {
+      const std::string& text = row.setting.at(entry.first).text();
+      double number = 0;
+      numbers = numbers && parse(text, number);
+      texts.insert(text);
+    }
+    if (numbers && texts.size() > 1) return entry.first;
+  }
+  return "";
+}
+
+GridSearch::Row run_one(const std::function<double(const Setting&)>& run, const Setting& setting) {
+  GridSearch::Row row{setting, std::nan(""), 0, {}};
+  const auto start = Clock::now();
+  try {
+    row.score = run(setting);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::cancelled) throw;
+    const std::string text = error.what();
+    row.error = text.substr(0, text.find('\n'));
+  }
+  row.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return row;
+}
+
+}  // namespace
+
+Choice::Choice(double number, int) : text_(fmt::format("{:.10g}", number)), number_(number) {}
+
+Choice::operator double() const {
+  if (number_) return *number_;
+  double number = 0;
+  TW_CHECK_USER(parse(text_, number), "grid_search", ".text() has the word", "expected a number, got \"{}\"", text_);
+  return number;
+}
+
+GridSearch grid_search(const Grid& grid, const std::function<double(const Setting&)>& run,
+                       const GridSearchOptions& options) {
+  TW_CHECK_USER(!grid.empty(), "grid_search", "give names with values: {{\"lr\", {1e-3, 1e-2}}}",
+                "expected something to try, got nothing");
+  GridSearch found;
+  found.score = options.score;
+  for (const auto& setting : settings_of(grid)) {
+    found.rows.push_back(run_one(run, setting));
+    const auto& row = found.rows.back();
+    if (better(row, found.rows[found.best], options.maximize)) found.best = found.rows.size() - 1;
+    if (options.log)
+      options.log(fmt::format("{}  {}  {:.1f} s", text_of(setting),
+                              row.error.empty() ? fmt::format("{} {:.5g}", options.score, row.score) : row.error,
+                              row.seconds));
+  }
+  TW_CHECK(failed_precondition, found.rows[found.best].error.empty(), "grid_search",
+           "try one of the settings by itself", "all runs failed, the first one with: {}",
+           found.rows[found.best].error);
+  return found;
+}
+
+SearchTable GridSearch::table() const {
+  SearchTable table;
+  for (const auto& entry : rows.front().setting) table.columns.push_back(entry.first);
+  for (const char* name : {score.c_str(), "seconds", ""}) table.columns.emplace_back(name);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<std::string> row;
+    for (const auto& entry : rows[i].setting) row.push_back(entry.second.text());
+    row.push_back(rows[i].error.empty() ? fmt::format("{:.5g}", rows[i].score) : "failed");
+    row.push_back(fmt::format("{:.1f}", rows[i].seconds));
+    row.push_back(i == best ? "best" : rows[i].error);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// The score over the first setting that is a number, a line for each combination of the others; over the number of the
+// run if there is none.
+std::string GridSearch::svg() const {
+  const std::string across = first_number(rows);
+  bool logarithmic = !across.empty();
+  for (const auto& row : rows) logarithmic = logarithmic && row.setting.at(across) > 0;
+  std::map<std::string, summary::Series> lines;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Setting others = rows[i].setting;
+    others.erase(across);
+    auto& line = lines[text_of(others)];
+    line.name = text_of(others).empty() ? score : text_of(others);
+    line.x.push_back(across.empty() ? static_cast<double>(i + 1) : double(rows[i].setting.at(across)));
+    line.y.push_back(rows[i].score);
+  }
+  std::vector<summary::Series> series;
+  for (auto& [name, line] : lines) series.push_back(std::move(line));
+  return summary::line_plot(
+      series, {.title = score + " of the runs", .x_label = across.empty() ? "run" : across, .log_x = logarithmic});
+}
+
+void GridSearch::write_svg(const std::string& path) const { write_picture(svg(), path); }
+
+}  // namespace thalweg::train

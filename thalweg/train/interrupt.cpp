@@ -1,0 +1,48 @@
+#include "thalweg/train/interrupt.h"
+
+#include <signal.h>
+
+#include <array>
+#include <atomic>
+
+namespace thalweg::train {
+namespace {
+
+constexpr std::array signals = {SIGINT, SIGTERM};
+std::atomic<bool> noted{false};
+std::atomic<int> scopes{0};
+
+void note(int) { noted.store(true); }
+
+void set_handler(int number, void (*handler)(int), int flags) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ::sigaction(number, &action, nullptr);
+}
+
+bool has_own_handler(int number) {
+  struct sigaction action = {};
+  return ::sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL;
+}
+
+}  // namespace
+
+InterruptScope::InterruptScope(bool active) : active_(active) {
+  if (!active_ || scopes++ > 0) return;
+  noted = false;
+  for (const int number : signals)
+    if (!has_own_handler(number)) set_handler(number, note, static_cast<int>(SA_RESETHAND | SA_RESTART));
+}
+
+InterruptScope::~InterruptScope() {
+  if (!active_ || --scopes > 0) return;
+  for (const int number : signals) {
+    struct sigaction action = {};
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler == note) set_handler(number, SIG_DFL, 0);
+  }
+}
+
+bool InterruptScope::interrupted() { return noted.load(); }
+
+}  // namespace thalweg::train

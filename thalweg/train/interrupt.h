@@ -1,0 +1,18 @@
+#pragma once
+
+namespace thalweg::train {
+
+// While it lives, the first Ctrl-C (or SIGTERM) is only noted; the second one ends the process. A program that has
+// handlers of its own keeps them.
+class InterruptScope {
+ public:
+  explicit InterruptScope(bool active);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  static bool interrupted();
+
+ private:
+  bool active_;
+};
+
+}  // namespace thalweg::train
