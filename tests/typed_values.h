@@ -55,6 +55,6 @@ inline Values to_values(DType dtype, const Bytes& bytes) {
   return values;
 }
 
-inline std::string dtype_name(const testing::TestParamInfo<DType>& info) { return name_of(info.param); }
+inline std::string dtype_name(const ::testing::TestParamInfo<DType>& info) { return name_of(info.param); }
 
 }  // namespace thalweg::testing_values

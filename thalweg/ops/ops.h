@@ -9,6 +9,7 @@
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/control/control.h"
 #include "thalweg/ops/convolution/convolution.h"
+#include "thalweg/ops/convolution/strict.h"
 #include "thalweg/ops/copy/copy.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cross_entropy/cross_entropy.h"

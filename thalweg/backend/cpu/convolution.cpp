@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "thalweg/backend/cpu/convolution_provider.h"
+#include "thalweg/backend/cpu/winograd/winograd.h"
 #include "thalweg/core/check.h"
 
 namespace thalweg::cpu {
@@ -42,6 +43,11 @@ bool takes_onednn(Provider provider, Direction direction, const Convolution& c) 
   return taken;
 }
 
+// Only where nobody names a provider.
+int winograd_tile(Provider provider, Direction direction, const Convolution& c) {
+  return provider == Provider::automatic ? winograd::tile_size(direction, c) : 0;
+}
+
 ConvolutionOperands operands(const void* a, const void* b, void* out) {
   return {static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(out)};
 }
@@ -69,6 +75,8 @@ std::size_t convolution_workspace(Provider provider, Direction direction, const 
   check(c);
   const Sizes sizes = sizes_of(direction, c);
   if (sizes.a == 0 || sizes.b == 0 || sizes.out == 0) return 0;
+  if (const int tile = winograd_tile(provider, direction, c); tile != 0)
+    return winograd::convolution_workspace(tile, direction, c);
   return (takes_onednn(provider, direction, c) ? onednn::convolution_workspace : builtin::convolution_workspace)(
       direction, c);
 }
@@ -83,6 +91,8 @@ void convolution(Provider provider, Direction direction, const Convolution& c, c
     std::memset(operands.out, 0, static_cast<std::size_t>(sizes.out * size_of(dtype)));
     return;
   }
+  if (const int tile = winograd_tile(provider, direction, c); tile != 0)
+    return winograd::convolution(tile, direction, c, operands, workspace);
   (takes_onednn(provider, direction, c) ? onednn::convolution : builtin::convolution)(direction, c, operands,
                                                                                       workspace);
 }

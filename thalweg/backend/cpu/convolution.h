@@ -21,6 +21,7 @@ struct Convolution {
   std::int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   std::array<std::int64_t, 3> input{1, 1, 1}, kernel{1, 1, 1}, output{1, 1, 1};
   std::array<std::int64_t, 3> stride{1, 1, 1}, dilation{1, 1, 1}, pad_before{0, 0, 0}, pad_after{0, 0, 0};
+  bool strict = false;  // every result a sum of plain products
   bool operator==(const Convolution&) const = default;
 };
 

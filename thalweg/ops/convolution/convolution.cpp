@@ -2,10 +2,13 @@
 // other two, so that derivatives of any order need no other rule.
 #include "thalweg/ops/convolution/convolution.h"
 
+#include <atomic>
+
 #include "thalweg/backend/cpu/convolution.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/convolution/gradients.h"
+#include "thalweg/ops/convolution/strict.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -13,12 +16,23 @@
 #include "thalweg/ops/window.h"
 
 namespace thalweg {
+namespace config {
+namespace {
+std::atomic<bool> strict{false};
+}  // namespace
+
+void strict_convolutions(bool value) { strict = value; }
+bool strict_convolutions() { return strict; }
+
+}  // namespace config
+
 namespace {
 
 // What the three have in common. Lists are as the caller gave them.
 struct Geometry {
   int spatial;
   Convolution options;
+  bool strict = config::strict_convolutions();
 };
 
 struct Forward : Geometry {};  // x, w -> y
@@ -29,9 +43,9 @@ struct BackwardWeights : Geometry {
   Ints kernel;               // spatial sizes of w
   bool wide_result = false;  // of 16-bit operands: the sums in f32, as they are
 };                           // x, y -> w
-TW_FIELDS(Forward, spatial, options.strides, options.padding, options.dilations, options.groups)
-TW_FIELDS(BackwardData, spatial, options.strides, options.padding, options.dilations, options.groups, input)
-TW_FIELDS(BackwardWeights, spatial, options.strides, options.padding, options.dilations, options.groups, kernel,
+TW_FIELDS(Forward, spatial, options.strides, options.padding, options.dilations, options.groups, strict)
+TW_FIELDS(BackwardData, spatial, options.strides, options.padding, options.dilations, options.groups, strict, input)
+TW_FIELDS(BackwardWeights, spatial, options.strides, options.padding, options.dilations, options.groups, strict, kernel,
           wide_result)
 
 constexpr const char* forward_names[] = {"conv1d", "conv2d", "conv3d"};
@@ -72,7 +86,8 @@ cpu::Convolution describe(const char* op, const Geometry& geometry, DType dtype,
                      .batch = x[0],
                      .in_channels = x.last(),
                      .out_channels = w.last(),
-                     .groups = groups};
+                     .groups = groups,
+                     .strict = geometry.strict};
   for (std::size_t i = 0; i < static_cast<std::size_t>(spatial); ++i) {
     c.input[i] = window[i].input, c.kernel[i] = window[i].taps, c.output[i] = window[i].output;
     c.stride[i] = window[i].stride, c.dilation[i] = window[i].dilation;
@@ -184,8 +199,8 @@ Tensor forward(const Geometry& geometry, const Tensor& x, const Tensor& w) {
 Tensor backward_data(const Geometry& geometry, const Tensor& y, const Tensor& w, const Shape& x) {
   return apply(convolution_backward_data_info(), BackwardData{geometry, middle(x, 1, geometry.spatial)}, {y, w})[0];
 }
-Tensor backward_weights(const Geometry& geometry, const Tensor& x, const Tensor& y, const Shape& w) {
-  return convolution_backward_weights(x, y, middle(w, 0, geometry.spatial), geometry.options);
+Tensor backward_weights(const Geometry& geometry, const Tensor& x, const Tensor& y, const Ints& taps) {
+  return apply(convolution_backward_weights_info(), BackwardWeights{geometry, taps}, {x, y})[0];
 }
 
 // Each is linear in both operands: the gradient of one reads the other.
@@ -199,12 +214,16 @@ requires std::derived_from<Op, Geometry> Keeps keeps(const Op&, Needs needs) {
 
 Gradients gradient(const Forward& op, const Kept& kept, const Tensors& dy, Needs needs) {
   return {needs[0] ? Gradient(backward_data(op, dy[0], kept.input(1), kept.input_spec(0).shape)) : Gradient(),
-          needs[1] ? Gradient(backward_weights(op, kept.input(0), dy[0], kept.input_spec(1).shape)) : Gradient()};
+          needs[1]
+              ? Gradient(backward_weights(op, kept.input(0), dy[0], middle(kept.input_spec(1).shape, 0, op.spatial)))
+              : Gradient()};
 }
 
 Gradients gradient(const BackwardData& op, const Kept& kept, const Tensors& dx, Needs needs) {
   return {needs[0] ? Gradient(forward(op, dx[0], kept.input(1))) : Gradient(),
-          needs[1] ? Gradient(backward_weights(op, dx[0], kept.input(0), kept.input_spec(1).shape)) : Gradient()};
+          needs[1]
+              ? Gradient(backward_weights(op, dx[0], kept.input(0), middle(kept.input_spec(1).shape, 0, op.spatial)))
+              : Gradient()};
 }
 
 Gradients gradient(const BackwardWeights& op, const Kept& kept, const Tensors& dw, Needs needs) {
@@ -251,7 +270,7 @@ TW_DEFINE_OP(convolution_backward_data, BackwardData)
 TW_DEFINE_OP(convolution_backward_weights, BackwardWeights)
 
 Tensor convolution_backward_weights(const Tensor& x, const Tensor& dy, const Ints& taps, const Convolution& options) {
-  return apply(convolution_backward_weights_info(), BackwardWeights{{taps.size(), options}, taps}, {x, dy})[0];
+  return backward_weights({taps.size(), options}, x, dy, taps);
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& kernel, const Convolution& options) {

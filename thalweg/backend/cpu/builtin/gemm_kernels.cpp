@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "thalweg/backend/cpu/strips.h"
 #include "thalweg/backend/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -125,14 +126,6 @@ void pack_panel(const T* b, std::int64_t b_depth, std::int64_t b_column, std::in
   for (std::int64_t j = 0; j < columns; ++j)
     for (std::int64_t p = 0; p < depth; ++p) panel[p * width + j] = b[p * b_depth + j * b_column];
 }
-
-// Divides rows evenly into strips of at most `most` (32 rows are 3 strips of 11, not 14 + 14 + 4).
-struct Strips {
-  std::int64_t rows, count;
-  Strips(std::int64_t rows, std::int64_t most) : rows(rows), count((rows + most - 1) / most) {}
-  std::int64_t begin(std::int64_t i) const { return rows / count * i + std::min(i, rows % count); }
-  std::int64_t size(std::int64_t i) const { return rows / count + (i < rows % count ? 1 : 0); }
-};
 
 template <class T>
 void pack_rows(const Product<T>& product, std::int64_t row, std::int64_t rows, std::int64_t depth_begin,

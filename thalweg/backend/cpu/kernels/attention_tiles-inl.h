@@ -11,16 +11,12 @@
 
 #include "thalweg/backend/cpu/kernels/attention_plan.h"
 #include "thalweg/backend/cpu/kernels/lanes-inl.h"
+#include "thalweg/backend/cpu/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// A lambda that holds a tile in registers must not become a call.
-#ifndef THALWEG_INLINE_LAMBDA
-#define THALWEG_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
-#endif
 
 // A slab is as many columns of scores as a tile is wide. A score tile is kRows x kVectors vectors, a tile of an output
 // (o, dq, dk, dv) kOutRows x up to kOutVectors; both fill the registers: 32 with AVX-512, else 16.
