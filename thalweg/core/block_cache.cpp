@@ -97,9 +97,14 @@ void give_small(void* block, std::int64_t bytes) {
 
 // Large blocks: mapped pages of a class size (eight classes per doubling, so at most an eighth is unused).
 struct LargeCache {
+  struct Blocks {
+    std::vector<void*> free;
+    std::uint64_t used = 0;  // when one of this size was taken or given last
+  };
   std::mutex mutex;
-  std::map<std::int64_t, std::vector<void*>> blocks;
+  std::map<std::int64_t, Blocks> blocks;  // by size
   std::int64_t bytes = 0;
+  std::uint64_t clock = 0;
 };
 
 LargeCache& large_cache() {
@@ -119,9 +124,10 @@ void* take_large(std::int64_t bytes) {
   {
     auto& cache = large_cache();
     std::lock_guard lock(cache.mutex);
-    if (auto found = cache.blocks.find(size); found != cache.blocks.end() && !found->second.empty()) {
-      void* block = found->second.back();
-      found->second.pop_back();
+    if (auto found = cache.blocks.find(size); found != cache.blocks.end() && !found->second.free.empty()) {
+      void* block = found->second.free.back();
+      found->second.free.pop_back();
+      found->second.used = ++cache.clock;
       cache.bytes -= size;
       cached.fetch_sub(size, std::memory_order_relaxed);
       return block;
@@ -136,14 +142,20 @@ void* take_large(std::int64_t bytes) {
   return block;
 }
 
+// Blocks of the size that was used longest ago go first: it may belong to a model that is gone.
 void drop_large(LargeCache& cache, std::int64_t until) {
-  for (auto it = cache.blocks.rbegin(); it != cache.blocks.rend() && cache.bytes > until; ++it)
-    while (!it->second.empty() && cache.bytes > until) {
-      munmap(it->second.back(), static_cast<std::size_t>(it->first));
-      it->second.pop_back();
-      cache.bytes -= it->first;
-      cached.fetch_sub(it->first, std::memory_order_relaxed);
+  while (cache.bytes > until) {
+    auto oldest = cache.blocks.begin();
+    for (auto it = cache.blocks.begin(); it != cache.blocks.end(); ++it)
+      if (oldest->second.free.empty() || (!it->second.free.empty() && it->second.used < oldest->second.used))
+        oldest = it;
+    auto& [size, blocks] = *oldest;
+    for (; !blocks.free.empty() && cache.bytes > until; blocks.free.pop_back()) {
+      munmap(blocks.free.back(), static_cast<std::size_t>(size));
+      cache.bytes -= size;
+      cached.fetch_sub(size, std::memory_order_relaxed);
     }
+  }
 }
 
 void give_large(void* block, std::int64_t bytes) {
@@ -155,7 +167,9 @@ void give_large(void* block, std::int64_t bytes) {
   auto& cache = large_cache();
   std::lock_guard lock(cache.mutex);
   drop_large(cache, large_cache_limit - size);
-  cache.blocks[size].push_back(block);
+  auto& blocks = cache.blocks[size];
+  blocks.free.push_back(block);
+  blocks.used = ++cache.clock;
   cache.bytes += size;
   cached.fetch_add(size, std::memory_order_relaxed);
 }
