@@ -107,8 +107,8 @@ class Picture {
 
   void draw_heading() {
     const Compiled& compiled = plan_.compiled;
-    add("<text x=\"{}\" y=\"22\" font-size=\"15\" font-weight=\"600\">{}: {}{}</text>", left, escape_html(plan_.function),
-        compiled.rung.describe(), compiled.rung.parts > 1 ? " (one part is shown)" : "");
+    add("<text x=\"{}\" y=\"22\" font-size=\"15\" font-weight=\"600\">{}: {}{}</text>", left,
+        escape_html(plan_.function), compiled.rung.describe(), compiled.rung.parts > 1 ? " (one part is shown)" : "");
     const std::pair<const char*, const char*> legend[] = {{"trainable", "trainable variables"},
                                                           {"other", "other variables"},
                                                           {"rest", "constants, results"},
