@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/support/values.h"
@@ -146,6 +147,19 @@ TEST(Function, peak_is_measured_as_planned) {
   const Tensor x = inputs(512), y = targets(512);
   for (int i = 0; i < 3; ++i) step(x, y);
   EXPECT_EQ(step.stats().measured_peak_bytes, step.plan(x, y).peak_bytes());
+}
+
+TEST(Function, what_other_threads_take_is_not_in_the_measured_peak) {
+  const auto step = function([](const Tensor& x) { return reduce_sum(matmul(x, x, {.transpose_b = true})); });
+  const Tensor x = random::normal({64, 64}, {.seed = 1});
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) zeros({1 << 20});
+  });
+  for (int i = 0; i < 300; ++i) step(x);
+  done = true;
+  other.join();
+  EXPECT_EQ(step.stats().measured_peak_bytes, step.plan(x).peak_bytes());
 }
 
 TEST(Function, inner_functions_become_part_of_the_outer_one) {

@@ -17,7 +17,7 @@ namespace {
 constexpr int max_owners = 1024;
 
 struct Counters {
-  std::atomic<std::int64_t> in_use{0}, peak{0}, mark{0}, limit{0}, allocations{0};
+  std::atomic<std::int64_t> in_use{0}, peak{0}, limit{0}, allocations{0};
   std::array<std::atomic<std::int64_t>, max_owners> by_owner{};
   std::mutex names_mutex;
   std::array<const char*, max_owners> names{"tensor", "variable"};
@@ -81,16 +81,24 @@ std::int64_t count_in(std::int64_t bytes, Owner by) {
   return now;
 }
 
+// Of this thread.
+struct SinceMark {
+  std::int64_t taken = 0, most = 0;
+};
+thread_local SinceMark since_mark;
+
 // Only what the system granted counts in the peak.
-void count_granted(std::int64_t in_use) {
+void count_granted(std::int64_t bytes, std::int64_t in_use) {
   auto& count = counters();
   raise(count.peak, in_use);
-  raise(count.mark, in_use);
+  since_mark.taken += bytes;
+  since_mark.most = std::max(since_mark.most, since_mark.taken);
   count.allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
 void count_out(std::int64_t bytes, Owner by) {
   auto& count = counters();
+  since_mark.taken -= bytes;
   count.in_use.fetch_sub(bytes, std::memory_order_relaxed);
   count.by_owner[by].fetch_sub(bytes, std::memory_order_relaxed);
 }
@@ -98,8 +106,8 @@ void count_out(std::int64_t bytes, Owner by) {
 }  // namespace
 
 std::int64_t in_use() { return counters().in_use.load(std::memory_order_relaxed); }
-std::int64_t high_mark() { return counters().mark.load(std::memory_order_relaxed); }
-void set_mark() { counters().mark.store(in_use(), std::memory_order_relaxed); }
+std::int64_t high_mark() { return since_mark.most; }
+void set_mark() { since_mark = {}; }
 
 Owner owner(const char* name) {
   auto& count = counters();
@@ -125,7 +133,7 @@ Ref<Buffer> Buffer::allocate(std::int64_t bytes, memory::Owner owner) {
       memory::out_of_memory(size, owner, false);
     }
   }
-  memory::count_granted(in_use);
+  memory::count_granted(size, in_use);
   return Ref<Buffer>(new Buffer(data, size, owner, nullptr));
 }
 

@@ -18,7 +18,7 @@ using Owner = std::uint16_t;
 Owner owner(const char* name);  // the same number for the same text
 
 std::int64_t in_use();
-// The largest in_use since the mark was last set; plans measure their peak with it.
+// The most that this thread took, less what it gave back, since it set its mark; plans measure their peak with it.
 std::int64_t high_mark();
 void set_mark();
 

@@ -79,7 +79,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   check_arguments(plan, arguments);
   HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
-  const std::int64_t before = memory::in_use() - plan.compiled.state_bytes - lane.bytes();
+  const std::int64_t held = plan.compiled.state_bytes + lane.bytes();
   memory::set_mark();
   CallOutcome outcome;
   const Pointers inputs = bind_inputs(plan, arguments, host, outcome.variable_copies);
@@ -93,7 +93,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   plan.compiled.executable->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, workspace);
   for (const auto& variable : graph.variables)
     if (variable.update >= 0) VariableStorage::count_assignment(variable.variable);
-  plan.measured_peak = std::max(plan.measured_peak.load(), memory::high_mark() - before);
+  plan.measured_peak = std::max(plan.measured_peak.load(), held + memory::high_mark());
   return outcome;
 }
 
