@@ -1,6 +1,10 @@
+#include <algorithm>
+
+#include "tests/support/calls.h"
 #include "tests/support/sample.h"
-#include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/fused/fused_reduce.h"
+#include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_gradients.h"
 #include "thalweg/ops/row_ops.h"
@@ -21,12 +25,19 @@ Sample sample(const char* label, Row row, Needs needs, const std::vector<Shape>&
   return result;
 }
 
-// x * y, or x * x, reduced as it is computed; no axes: all of them.
-Sample reduced(const char* label, const OpInfo& reduction, const Ints& axes, const std::vector<Shape>& shapes) {
+using Reduction = Tensor (*)(const Tensor&, const Reduce&);
+
+// x * y, or x * x, reduced as it is computed.
+Sample reduced(const char* label, Reduction reduce, const Axes& axes, const std::vector<Shape>& shapes) {
   Program program{static_cast<int>(shapes.size()), {}, {{Row::multiply, {0, shapes.size() > 1 ? 1 : 0, -1}}}, {}};
   program.outputs = {program.inputs};
-  const auto attributes = !axes.empty() ? make_attributes(reduction, {{"axes", std::span(axes)}}) : reduction.make();
-  const auto op = make_fused_reduce(std::make_shared<const Program>(program), reduction, attributes);
+  // The reduction's attributes are those of a call on as many axes.
+  const Tensor any = ones(Shape(Ints(
+      std::max_element(shapes.begin(), shapes.end(), [](const Shape& a, const Shape& b) { return a.rank() < b.rank(); })
+          ->rank(),
+      1)));
+  const auto call = record_calls([&] { reduce(any, {.axes = axes}); }).at(0);
+  const auto op = make_fused_reduce(std::make_shared<const Program>(program), *call.info, call.op);
   Sample result{
       .op = "fused_reduce",
       .label = label,
@@ -38,8 +49,8 @@ Sample reduced(const char* label, const OpInfo& reduction, const Ints& axes, con
   return result;
 }
 
-Sample reduced_large(const char* label, const Ints& axes, const std::vector<Shape>& shapes) {
-  Sample result = reduced(label, reduce_sum_info(), axes, shapes);
+Sample reduced_large(const char* label, const Axes& axes, const std::vector<Shape>& shapes) {
+  Sample result = reduced(label, reduce_sum, axes, shapes);
   result.large = true;
   return result;
 }
@@ -52,15 +63,13 @@ TW_SAMPLES {
                   sample("two outputs, broadcast", Row::divide, {0, 1}, {{7}, {5, 7}, {5, 7}}),
                   sample("three outputs", Row::weighted_cross_entropy, {0, 1, 2}, {{3, 300}, {3, 300}, {}, {3, 300}}),
                   sample("empty", Row::multiply, {0, 1}, {{0, 2}, {0, 2}, {0, 2}}),
-                  reduced("sum of squares", reduce_sum_info(), {}, {{5, 7}}),
-                  reduced("rows, broadcast", reduce_mean_info(), {1}, {{5, 7}, {7}}),
-                  reduced("columns, broadcast", reduce_sum_info(), {0}, {{5, 1}, {5, 7}}),
-                  reduced("axes apart", reduce_max_info(), {0, 2}, {{3, 4, 5}, {4, 1}}),
-                  reduced("product", reduce_prod_info(), {1}, {{3, 4}}),
-                  reduced("smallest", reduce_min_info(), {0}, {{3, 4}, {4}}),
-                  reduced("scalar", reduce_sum_info(), {}, {{}}),
-                  reduced("of nothing", reduce_sum_info(), {0}, {{0, 2}, {2}}),
-                  reduced_large("several tasks", {}, {{300, 1111}}),
+                  reduced("sum of squares", reduce_sum, Axes(), {{5, 7}}),
+                  reduced("rows, broadcast", reduce_mean, {1}, {{5, 7}, {7}}),
+                  reduced("columns, broadcast", reduce_sum, {0}, {{5, 1}, {5, 7}}),
+                  reduced("axes apart", reduce_max, {0, 2}, {{3, 4, 5}, {4, 1}}),
+                  reduced("product", reduce_prod, {1}, {{3, 4}}), reduced("smallest", reduce_min, {0}, {{3, 4}, {4}}),
+                  reduced("scalar", reduce_sum, Axes(), {{}}), reduced("of nothing", reduce_sum, {0}, {{0, 2}, {2}}),
+                  reduced_large("several tasks", Axes(), {{300, 1111}}),
                   reduced_large("several tasks of columns", {0}, {{3000, 300}, {300}})},
       .mistakes = {}};
 }
