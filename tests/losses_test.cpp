@@ -1,5 +1,6 @@
 // What the golden cases of the losses leave out: shapes of weights and masks, dtypes, refusals.
 #include "thalweg/losses/losses.h"
+#include "tests/support/expect_error.h"
 
 #include <gtest/gtest.h>
 
@@ -82,15 +83,7 @@ TEST(losses, ignored_classes_neither_count_nor_fail) {
 }
 
 TEST(losses, mistakes_name_the_loss_and_the_shapes) {
-  const auto expect_error = [](ErrorCode code, const std::vector<std::string>& words, auto call) {
-    try {
-      call();
-      ADD_FAILURE() << "expected an error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      for (const auto& word : words) EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-    }
-  };
+  using testing::expect_error;
   const auto invalid = ErrorCode::invalid_argument;
   expect_error(invalid, {"[mean_squared_error]", "sample_weight", "[2, 2]", "[3]"},
                [] { losses::mean_squared_error(truth, prediction, {.sample_weight = ones({3})}); });

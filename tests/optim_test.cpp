@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/support/expect_error.h"
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/error.h"
 #include "thalweg/core/log.h"
@@ -17,24 +18,14 @@
 namespace thalweg {
 namespace {
 
+using testing::expect_error;
+
 using namespace optim;
 using List = std::vector<double>;
 
 List values(const Tensor& tensor) { return tensor.to_vector<double>(); }
 
 Variable variable(const char* name, const Tensor& initial) { return Variable(initial, {.name = name}); }
-
-// The call fails with the code, and its message has the words.
-template <class Call>
-void expect_error(ErrorCode code, const std::vector<std::string>& words, Call call) {
-  try {
-    call();
-    ADD_FAILURE() << "expected an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    for (const auto& word : words) EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-  }
-}
 
 TEST(optim, accumulated_gradients_make_one_update_of_their_mean) {
   SGD sgd({.learning_rate = 1, .accumulate_steps = 3});

@@ -1,5 +1,6 @@
 // Pruned weights stay zero through training, and whole units can be taken out.
 #include "thalweg/nn/prune.h"
+#include "tests/support/expect_error.h"
 
 #include <gtest/gtest.h>
 
@@ -20,6 +21,8 @@
 
 namespace thalweg {
 namespace {
+
+using testing::expect_error;
 
 using namespace nn;
 
@@ -55,17 +58,6 @@ void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
   ASSERT_EQ(got.shape(), want.shape());
   const auto g = values(got), w = values(want);
   for (std::size_t i = 0; i < g.size(); ++i) EXPECT_NEAR(g[i], w[i], tolerance) << i;
-}
-
-template <class Call>
-void expect_error(ErrorCode code, const std::vector<std::string>& words, Call call) {
-  try {
-    call();
-    ADD_FAILURE() << "expected an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    for (const auto& word : words) EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-  }
 }
 
 TEST(prune, the_smallest_elements_of_every_kernel_are_zero) {

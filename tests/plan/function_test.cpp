@@ -3,11 +3,14 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/values.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg {
 namespace {
+
+using testing::expect_error;
 
 using testing::same_bits;
 
@@ -24,19 +27,6 @@ auto descent(Variable w) {
 Variable weights(const char* name = "w") { return Variable(random::normal({5, 3}, {.seed = 1}), {.name = name}); }
 Tensor inputs(std::int64_t rows = 8) { return random::normal({rows, 5}, {.seed = 2}); }
 Tensor targets(std::int64_t rows = 8) { return random::normal({rows, 3}, {.seed = 3}); }
-
-template <class F>
-void expect_error(ErrorCode code, const std::vector<std::string>& words, F f) {
-  try {
-    f();
-    ADD_FAILURE() << "expected an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(to_string(error.code()), std::string(to_string(code))) << error.what();
-    for (const auto& word : words)
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos)
-          << "no \"" << word << "\" in: " << error.what();
-  }
-}
 
 TEST(Function, computes_what_the_callable_computes) {
   const auto f = function([](const Tensor& x) { return exp(x) * 2 + 1; });
