@@ -1,5 +1,6 @@
 #include "models/settings.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace thalweg::models {
@@ -19,9 +20,9 @@ const std::string* SettingsReader::find(const std::string& name) {
   return found == settings_.end() ? nullptr : &found->second;
 }
 
-void SettingsReader::refuse(const std::string& name, const char* expected) const {
+void SettingsReader::refuse(const std::string& name, const std::string& expected) const {
   throw Error(ErrorCode::invalid_argument, model_,
-              "expected " + std::string(expected) + " for \"" + name + "\", got \"" + settings_.at(name) + "\"",
+              "expected " + expected + " for \"" + name + "\", got \"" + settings_.at(name) + "\"",
               "leave the setting out for its default");
 }
 
@@ -53,6 +54,16 @@ std::vector<std::int64_t> SettingsReader::counts(const std::string& name, const 
 std::string SettingsReader::word(const std::string& name, const std::string& otherwise) {
   const std::string* text = find(name);
   return text ? *text : otherwise;
+}
+
+std::string SettingsReader::choice(const std::string& name, const std::vector<std::string>& words) {
+  const std::string chosen = word(name, words[0]);
+  if (std::find(words.begin(), words.end(), chosen) == words.end()) {
+    std::string list;
+    for (const auto& one : words) list += (list.empty() ? "" : " or ") + one;
+    refuse(name, list);
+  }
+  return chosen;
 }
 
 void SettingsReader::finish() const {

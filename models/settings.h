@@ -17,11 +17,13 @@ class SettingsReader {
   // "64,128"
   std::vector<std::int64_t> counts(const std::string& name, const std::vector<std::int64_t>& otherwise);
   std::string word(const std::string& name, const std::string& otherwise);
+  // One of these words; the first if there is none.
+  std::string choice(const std::string& name, const std::vector<std::string>& words);
   void finish() const;
 
  private:
   const std::string* find(const std::string& name);
-  [[noreturn]] void refuse(const std::string& name, const char* expected) const;
+  [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
 
   const std::string model_;
   const Settings& settings_;

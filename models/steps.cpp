@@ -8,17 +8,6 @@
 namespace thalweg::models {
 namespace {
 
-using Arguments = std::vector<Tensor>;
-
-struct Made {
-  std::vector<Spec> arguments;
-  std::shared_ptr<nn::Module> module;
-  int inputs;
-  std::function<Tensor(std::span<const Tensor>)> call;
-  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> loss;
-  OptimizerChoice optimizer;
-};
-
 Tensor weighted_mean(const Tensor& values, const Tensor& weight) {
   return reduce_mean(weight.defined() ? values * weight : values);
 }
@@ -29,7 +18,7 @@ Tensor classification_loss(const Tensor& labels, const Tensor& logits, const Ten
 }
 
 template <class Model, class Options>
-Made classifier(const Options& options, const Spec& x, const Spec& labels, OptimizerChoice optimizer) {
+StepParts classifier(const Options& options, const Spec& x, const Spec& labels, OptimizerChoice optimizer) {
   const auto model = std::make_shared<Model>(options);
   return {{x, labels},
           model,
@@ -41,7 +30,7 @@ Made classifier(const Options& options, const Spec& x, const Spec& labels, Optim
 
 const OptimizerChoice adam{.name = "adam", .epsilon = 1e-8}, momentum{.name = "sgd", .momentum = 0.9};
 
-Made mlp(std::int64_t batch, SettingsReader& set) {
+StepParts mlp(std::int64_t batch, SettingsReader& set) {
   const MlpOptions options{.hidden = set.counts("hidden", {1024, 1024}), .outputs = set.count("classes", 10)};
   return classifier<Mlp>(options, {f32, {batch, set.count("inputs", 784)}}, {i32, {batch}}, adam);
 }
@@ -50,28 +39,29 @@ Spec images(std::int64_t batch, std::int64_t size, std::int64_t channels) {
   return {f32, {batch, size, size, channels}};
 }
 
-Made cnn(std::int64_t batch, SettingsReader& set) {
+StepParts cnn(std::int64_t batch, SettingsReader& set) {
   const CnnOptions options{.filters = set.counts("filters", {32, 64}),
                            .hidden = set.count("hidden", 128),
                            .classes = set.count("classes", 10)};
   return classifier<Cnn>(options, images(batch, set.count("size", 28), set.count("channels", 1)), {i32, {batch}}, adam);
 }
 
-Made separable_cnn(std::int64_t batch, SettingsReader& set) {
+StepParts separable_cnn(std::int64_t batch, SettingsReader& set) {
   const SeparableCnnOptions options{.stem = set.count("stem", 32),
                                     .blocks = set.counts("blocks", {64, 128, 256}),
+                                    .separable = set.choice("convolution", {"separable", "full"}) == "separable",
                                     .classes = set.count("classes", 10)};
   return classifier<SeparableCnn>(options, images(batch, set.count("size", 32), set.count("channels", 3)),
                                   {i32, {batch}}, momentum);
 }
 
-Made resnet50(std::int64_t batch, SettingsReader& set) {
+StepParts resnet50(std::int64_t batch, SettingsReader& set) {
   const ResNet50Options options{.width = set.count("width", 64), .classes = set.count("classes", 1000)};
   return classifier<ResNet50>(options, images(batch, set.count("size", 224), set.count("channels", 3)), {i32, {batch}},
                               momentum);
 }
 
-Made unet(std::int64_t batch, SettingsReader& set) {
+StepParts unet(std::int64_t batch, SettingsReader& set) {
   const UNetOptions options{.widths = set.counts("widths", {16, 32, 64}),
                             .bottom = set.count("bottom", 128),
                             .classes = set.count("classes", 2)};
@@ -79,13 +69,13 @@ Made unet(std::int64_t batch, SettingsReader& set) {
   return classifier<UNet>(options, images(batch, size, set.count("channels", 3)), {i32, {batch, size, size}}, adam);
 }
 
-Made lstm(std::int64_t batch, SettingsReader& set) {
+StepParts lstm(std::int64_t batch, SettingsReader& set) {
   const LstmClassifierOptions options{.units = set.count("units", 256), .classes = set.count("classes", 10)};
   const Spec x{f32, {batch, set.count("time", 64), set.count("inputs", 64)}};
   return classifier<LstmClassifier>(options, x, {i32, {batch}}, adam);
 }
 
-Made gpt(std::int64_t batch, SettingsReader& set) {
+StepParts gpt(std::int64_t batch, SettingsReader& set) {
   GptOptions options = gpt_size(set.word("size", "nano"));
   options.vocabulary = set.count("vocabulary", options.vocabulary);
   options.context = set.count("context", options.context);
@@ -103,7 +93,7 @@ Made gpt(std::int64_t batch, SettingsReader& set) {
                           .global_clip_norm = clip > 0 ? std::optional(clip) : std::nullopt});
 }
 
-Made recsys(std::int64_t batch, SettingsReader& set) {
+StepParts recsys(std::int64_t batch, SettingsReader& set) {
   const DlrmOptions options{.tables = set.count("tables", 26),
                             .rows = set.count("rows", 100'000),
                             .size = set.count("size", 16),
@@ -121,23 +111,10 @@ Made recsys(std::int64_t batch, SettingsReader& set) {
           {.name = "adagrad", .learning_rate = 0.01}};
 }
 
-std::function<Tensor(const Arguments&)> run_of(const Made& made) {
-  const std::shared_ptr<optim::Optimizer> optimizer = make_optimizer(made.optimizer);
-  return [made, optimizer](const Arguments& arguments) {
-    const auto training = nn::training(true);
-    const auto inputs = static_cast<std::size_t>(made.inputs);
-    GradientTape tape;
-    const Tensor value = made.loss(arguments[inputs], made.call({arguments.data(), inputs}), {});
-    const auto variables = made.module->trainable_variables();
-    optimizer->apply(tape.gradient(value, variables), variables);
-    return value;
-  };
-}
-
 struct Entry {
   const char* name;
   std::int64_t batch;  // of the workload
-  Made (*make)(std::int64_t batch, SettingsReader& set);
+  StepParts (*make)(std::int64_t batch, SettingsReader& set);
 };
 
 constexpr Entry entries[] = {
@@ -157,16 +134,28 @@ const std::vector<std::string>& step_names() {
   return names;
 }
 
+std::function<Tensor(const std::vector<Tensor>&)> run_of(const StepParts& parts) {
+  const std::shared_ptr<optim::Optimizer> optimizer = make_optimizer(parts.optimizer);
+  return [parts, optimizer](const std::vector<Tensor>& arguments) {
+    const auto training = nn::training(true);
+    const auto inputs = static_cast<std::size_t>(parts.inputs);
+    const Tensor labels = inputs < arguments.size() ? arguments[inputs] : Tensor();
+    GradientTape tape;
+    const Tensor value = parts.loss(labels, parts.call({arguments.data(), inputs}), {});
+    const auto variables = parts.module->trainable_variables();
+    optimizer->apply(tape.gradient(value, variables), variables);
+    return value;
+  };
+}
+
 TrainingStep make_step(const std::string& model, const StepOptions& options) {
   for (const auto& entry : entries) {
     if (model != entry.name) continue;
     const std::int64_t batch = options.batch > 0 ? options.batch : entry.batch;
     SettingsReader set(model, options.settings);
-    Made made = entry.make(batch, set);
+    const StepParts parts = entry.make(batch, set);
     set.finish();
-    const auto run = run_of(made);
-    return {model,          batch, std::move(made.arguments), made.module, made.inputs, made.call, made.loss,
-            made.optimizer, run};
+    return {parts, model, batch, run_of(parts)};
   }
   std::string list;
   for (const auto& name : step_names()) list += (list.empty() ? "" : ", ") + name;

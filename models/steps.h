@@ -21,16 +21,21 @@ struct StepOptions {
   Settings settings = {};
 };
 
-struct TrainingStep {
-  std::string model;
-  std::int64_t batch = 0;
-  std::vector<Spec> arguments;  // of `run`: the inputs, then the labels; examples along the leading axis
+// What a step is made of.
+struct StepParts {
+  std::vector<Spec> arguments;  // the inputs, then the labels if there are any; examples along the leading axis
   std::shared_ptr<nn::Module> module;
   int inputs = 1;
   std::function<Tensor(std::span<const Tensor>)> call;  // the module's
   std::function<Tensor(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight)> loss;
   OptimizerChoice optimizer;
-  // Forward, backward and update of the variables; gives back the loss. Shares the module, owns an optimizer.
+};
+// Forward, backward and update of the variables; gives back the loss. Shares the module, owns an optimizer.
+std::function<Tensor(const std::vector<Tensor>&)> run_of(const StepParts& parts);
+
+struct TrainingStep : StepParts {
+  std::string model;
+  std::int64_t batch = 0;
   std::function<Tensor(const std::vector<Tensor>&)> run;
 
   train::Model trained() const { return {*module, inputs, call}; }

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "bench/support/batches.h"
 #include "bench/support/resident_memory.h"
 #include "bench/support/timing.h"
+#include "models/batches.h"
 #include "models/steps.h"
 #include "thalweg/plan/plan_state.h"
 #include "thalweg/thalweg.h"
@@ -66,7 +66,7 @@ void one_model(const std::string& name, const models::StepOptions& options) {
   config::trim();
   const std::int64_t empty = config::memory_info().in_use;
   const models::TrainingStep model = models::make_step(name, options);
-  const auto batch = bench::make_batch(model.arguments);
+  const auto batch = models::random_batch(model.arguments);
   std::int64_t batch_bytes = 0;
   for (const auto& tensor : batch) batch_bytes += memory::rounded(tensor.bytes());
   const std::int64_t before = empty + batch_bytes, resident_before = bench::resident_bytes();

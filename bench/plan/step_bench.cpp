@@ -6,8 +6,9 @@
 #include <string>
 
 #include "bench/support/timing.h"
-#include "models/models.h"
+#include "models/batches.h"
 #include "models/steps.h"
+#include "models/workloads.h"
 #include "thalweg/plan/plan_state.h"
 #include "thalweg/thalweg.h"
 
@@ -24,14 +25,6 @@ void require(bool good, const char* what) {
   if (good) return;
   std::printf("  OUT OF BOUNDS: %s\n", what);
   ++faults;
-}
-
-Arguments make_batch(const std::vector<Spec>& specs) {
-  Arguments batch;
-  for (const auto& spec : specs)
-    batch.push_back(is_float(spec.dtype) ? random::normal(spec.shape, {.dtype = spec.dtype})
-                                         : random::uniform(spec.shape, {.low = 0, .high = 2, .dtype = spec.dtype}));
-  return batch;
 }
 
 struct Net {
@@ -58,30 +51,16 @@ Net small_ops() {
   return {{{f32, {32, width}}, {f32, {32, width}}}, run, 1.5};
 }
 
-// Dense 5-10-1 on a thousand rows.
-Net tiny() {
-  struct Trained {
-    models::Mlp model{{.hidden = {10}, .outputs = 1}};
-    optim::Adam adam;
-  };
-  const auto trained = std::make_shared<Trained>();
-  const Run run = [trained](const Arguments& x) {
-    GradientTape tape;
-    Tensor loss = losses::mean_squared_error(x[1], trained->model(x[0]));
-    const auto variables = trained->model.trainable_variables();
-    trained->adam.apply(tape.gradient(loss, variables), variables);
-    return loss;
-  };
-  return {{{f32, {1000, 5}}, {f32, {1000, 1}}}, run, 1.5};
-}
-
 Net by_name(const std::string& name) {
   const auto model = [](const std::string& of, double at_least, const models::StepOptions& options = {}) {
     auto step = models::make_step(of, options);
     return Net{step.arguments, step.run, at_least};
   };
   if (name == "small-ops") return small_ops();
-  if (name == "tiny") return tiny();
+  if (name == "tiny") {
+    const auto parts = models::tiny_mlp();
+    return {parts.arguments, models::run_of(parts), 1.5};
+  }
   if (name == "gpt-short") return model("gpt", 1.5, {.batch = 1, .settings = {{"time", "32"}}});
   return model(name, name == "gpt" ? 1.1 : 1.0);
 }
@@ -91,7 +70,7 @@ void compare(const std::string& name) {
   const auto training = nn::training(true);
   random::set_seed(1);
   const Net net = by_name(name);
-  const Arguments batch = make_batch(net.arguments);
+  const Arguments batch = models::random_batch(net.arguments);
   const auto step = function(net.run, {.name = name, .check_against_eager = true});
   const double first = bench::seconds([&] { step(batch); });  // throws if the two differ
   double eager = 1e30, compiled = 1e30;

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include "bench/support/batches.h"
 #include "bench/support/timing.h"
+#include "models/batches.h"
 #include "models/steps.h"
 #include "thalweg/backend/cpu/product_speed.h"
 #include "thalweg/plan/plan_state.h"
@@ -30,7 +30,7 @@ Contestant prepare(const std::string& name, Precision precision) {
   random::set_seed(1);
   const models::TrainingStep model = models::make_step(name);
   const auto step = function(model.run, {.name = name, .precision = precision});
-  Contestant made{precision, step, bench::make_batch(model.arguments)};
+  Contestant made{precision, step, models::random_batch(model.arguments)};
   made.arena = step.plan(made.batch).state().compiled.memory.arena_bytes;
   made.first_loss = step(made.batch).item<double>();
   return made;

@@ -1,21 +1,11 @@
 #!/usr/bin/env bash
 # cli_test.sh PROGRAM FAKE_DRIVER_FOLDER: outputs and exit statuses of the command line.
 set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
 program=$1 driver=$2
 out=$(mktemp) err=$(mktemp) picture=$(mktemp)
 trap 'rm -f "$out" "$err" "$picture"' EXIT
-faults=0
-
-run() {  # STATUS ARGUMENTS…
-  local wanted=$1 status
-  shift
-  "$program" "$@" > "$out" 2> "$err"
-  status=$?
-  [ "$status" -eq "$wanted" ] || fault "thalweg $* left with $status instead of $wanted"
-}
-fault() { echo "FAULT: $1"; faults=$((faults + 1)); }
-says() { grep -qE "$2" "$1" || { fault "expected $2 in:"; cat "$1"; }; }
-silent() { [ ! -s "$1" ] || { fault "expected nothing, got:"; cat "$1"; }; }
+source "$here/support.sh"
 
 run 0 --version
 says "$out" '^thalweg [0-9]+\.[0-9]+\.[0-9]+$'

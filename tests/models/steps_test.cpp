@@ -71,6 +71,7 @@ TEST(steps, say_what_can_be_set) {
   expect_refused("gpt", {.settings = {{"layers", "0"}}}, "of 1 or more");
   expect_refused("gpt", {.settings = {{"dropout", "much"}}}, "a number");
   expect_refused("gpt", {.settings = {{"size", "huge"}}}, "nano, small or 124m");
+  expect_refused("separable-cnn", {.settings = {{"convolution", "half"}}}, "expected separable or full");
 }
 
 }  // namespace

@@ -66,6 +66,17 @@ struct TuneOptions {
 };
 int tune(const TuneOptions& options);  // good or interrupted
 
+struct BenchOptions {
+  std::vector<std::string> workloads;
+  std::string mode = "compiled", precision = "f32", device = "cpu";
+  int threads = 2;
+  double seconds = 5;
+  bool no_check = false, list = false, json = false;
+};
+int bench(const BenchOptions& options);  // good or failed
+
+// Throws unavailable where there is no such device.
+void check_device(const char* command, const std::string& device);
 // "1048576", "512 KiB", "1.5GiB" in bytes; throws UsageError.
 std::int64_t parse_size(const std::string& text);
 // "key=value" entries; throws UsageError.

@@ -1,14 +1,13 @@
 // thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage, 130 interrupted. Data goes to standard
 // output, messages to standard error.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "models/steps.h"
+#include "models/workloads.h"
 #include "thalweg/cli/commands.h"
+#include "thalweg/cli/messages.h"
 #include "thalweg/cli/run.h"
 #include "thalweg/thalweg.h"
 
@@ -16,23 +15,8 @@ namespace {
 
 using namespace thalweg;
 
-// Colour belongs on a terminal whose user did not refuse it.
-bool coloured() {
-  const char* refused = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) && !(refused && *refused) && terminal && std::string(terminal) != "dumb";
-}
-
-void message(const char* kind, const char* colour, const std::string& text) {
-  const bool paint = coloured();
-  std::cerr << (paint ? colour : "") << kind << ": " << (paint ? "\033[0m" : "") << text << '\n';
-}
-
-void error(const std::string& text) { message("error", "\033[1;31m", text); }
-void warning(const std::string& text) { message("warning", "\033[1;33m", text); }
-
 int refuse(const std::exception& wrong) {
-  error(wrong.what());
+  cli::print_error(wrong.what());
   std::cerr << "try: thalweg --help\n";
   return cli::wrong_usage;
 }
@@ -124,10 +108,36 @@ void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
   command->callback([&] { status = cli::tune(options); });
 }
 
+// Asked for workloads that are not there, the list of those that are is the answer.
+std::string unknown_workload(const std::string& name) {
+  try {
+    models::workload_kind(name);
+  } catch (const Error& none) {
+    return none.what();
+  }
+  return {};
+}
+
+void add_bench(CLI::App& app, cli::BenchOptions& o, int& status) {
+  auto* command =
+      app.add_subcommand("bench", "times the workloads, after a check of compiled steps against eager ones");
+  command->add_option("workload", o.workloads, "those to time; --list names all")->check(unknown_workload);
+  command->add_option("--mode", o.mode, "compiled steps, or op by op")->check(CLI::IsMember({"compiled", "eager"}));
+  command->add_option("--precision", o.precision, "of the computation; bf16 for mlp, cnn, gpt-nano and resnet50")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  command->add_option("--device", o.device, "where to compute");
+  command->add_option("--threads", o.threads, "that compute; 2 otherwise")->check(CLI::PositiveNumber);
+  command->add_option("--seconds", o.seconds, "to time; 5 otherwise")->check(CLI::NonNegativeNumber);
+  command->add_flag("--no-check", o.no_check, "time at once: the results were checked before");
+  command->add_flag("--list", o.list, "the workloads, and nothing else");
+  command->add_flag("--json", o.json, "one JSON object on a line for every workload");
+  command->callback([&] { status = cli::bench(o); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  set_log_handler(warning);
+  set_log_handler(cli::print_warning);
   CLI::App app("Thalweg trains models inside a memory budget.", "thalweg");
   app.set_version_flag("--version", std::string("thalweg ") + version());
   app.require_subcommand(1);
@@ -141,17 +151,19 @@ int main(int argc, char** argv) {
   add_train(app, train, status);
   cli::TuneOptions tune;
   add_tune(app, tune, status);
+  cli::BenchOptions bench;
+  add_bench(app, bench, status);
 
   try {
     if (const int parsed = parse_and_run(app, argc, argv); parsed != cli::good) status = parsed;
     std::cout.flush();
     if (status == cli::good && !std::cout) {
-      error("could not write to standard output");
+      cli::print_error("could not write to standard output");
       return cli::failed;
     }
     return status;
   } catch (const std::exception& failure) {
-    error(failure.what());
+    cli::print_error(failure.what());
     return cli::failed;
   }
 }

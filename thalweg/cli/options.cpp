@@ -1,4 +1,4 @@
-// Options of train by their names: what `tune --grid` sets.
+// Values of options; those of train by their names are what `tune --grid` sets.
 #include <charconv>
 
 #include "thalweg/cli/commands.h"
@@ -30,6 +30,12 @@ std::map<std::string, std::string> parse_settings(const char* option, const std:
 
 Precision parse_precision(const std::string& name) {
   return name == "bf16" ? Precision::bf16 : name == "f16" ? Precision::f16 : Precision::f32;
+}
+
+void check_device(const char* command, const std::string& device) {
+  if (device != "cpu" && device != "cpu:0")
+    throw Error(ErrorCode::unavailable, command, "there is no device \"" + device + "\"",
+                "thalweg devices lists those that are there, and says why others are not");
 }
 
 void set_option(TrainOptions& options, const std::string& name, const std::string& value) {

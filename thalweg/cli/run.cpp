@@ -10,9 +10,7 @@ namespace {
 void check(const TrainOptions& options) {
   if (options.eager && options.precision != "f32")
     throw UsageError("expected --precision f32 with --eager: only compiled steps compute in 16 bits");
-  if (options.device != "cpu" && options.device != "cpu:0")
-    throw Error(ErrorCode::unavailable, "train", "there is no device \"" + options.device + "\"",
-                "thalweg devices lists those that are there, and says why others are not");
+  check_device("train", options.device);
   const int bounds =
       options.clip_norm.has_value() + options.clip_value.has_value() + options.global_clip_norm.has_value();
   if (bounds > 1) throw UsageError("expected one of --clip-norm, --clip-value and --global-clip-norm");

@@ -1,0 +1,13 @@
+# For the tests of the command line, which set `program`, `out` and `err`, and end with `exit $((faults > 0))`.
+faults=0
+
+run() {  # STATUS ARGUMENTS…
+  local wanted=$1 status
+  shift
+  "$program" "$@" > "$out" 2> "$err"
+  status=$?
+  [ "$status" -eq "$wanted" ] || { fault "thalweg $* left with $status instead of $wanted"; tail -3 "$err"; }
+}
+fault() { echo "FAULT: $1"; faults=$((faults + 1)); }
+says() { grep -qE -- "$2" "$1" || { fault "expected $2 in:"; tail -20 "$1"; }; }
+silent() { [ ! -s "$1" ] || { fault "expected nothing, got:"; cat "$1"; }; }
