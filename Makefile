@@ -11,7 +11,7 @@ SOURCES = $(shell git ls-files '*.cpp' '*.h')
 UNITS = $(filter %.cpp,$(SOURCES))
 
 .DEFAULT_GOAL := all
-.PHONY: all help setup setup-tools configure test train install bench golden soak asan ubsan tsan format format-check tidy clean
+.PHONY: all help setup setup-tools configure test train install bench compare compare-programs golden soak asan ubsan tsan format format-check tidy clean
 
 all: configure ## the library and the command line
 	cmake --build $(BUILD) -j $(JOBS) --target thalweg thalweg_cli
@@ -42,6 +42,12 @@ install: all ## into PREFIX (default /usr/local); DESTDIR is honoured
 bench: configure ## benchmarks, all or BENCH=name
 	cmake --build $(BUILD) -j $(JOBS) --target benchmarks
 	@for program in $(PROGRAMS)/$(or $(BENCH),*)_bench; do echo "== $${program##*/}"; $$program || exit 1; done
+
+compare-programs: configure
+	cmake --build $(BUILD) -j $(JOBS) --target thalweg_cli limits
+
+compare: compare-programs ## times against PyTorch, TensorFlow and JAX, all or WORKLOADS="mlp cnn"; installs them into build/peers
+	scripts/compare $(WORKLOADS)
 
 golden: configure ## golden cases of the folder GOLDEN=DIR
 	@test -n "$(GOLDEN)" || { echo "usage: make golden GOLDEN=DIR" >&2; exit 2; }

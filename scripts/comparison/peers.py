@@ -1,0 +1,87 @@
+"""The other frameworks: how each is installed, asked and run."""
+import json
+import pathlib
+import subprocess
+import sys
+import urllib.request
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "bench" / "peers"
+
+
+class Peer:
+    """A framework in an environment of its own, a folder that may be thrown away."""
+
+    # name: (modes, what the download and the installed files take)
+    KNOWN = {
+        "torch": (("eager", "compiled"), "from PyPI it brings CUDA along: 3 GB to fetch, 6 GB installed"),
+        "tf": (("compiled", "xla"), "0.3 GB to fetch, 1.3 GB installed"),
+        "jax": (("compiled",), "0.1 GB to fetch, 0.5 GB installed"),
+    }
+    # Wheels without CUDA, which PyPI does not have.
+    SMALLER = {"torch": "https://download.pytorch.org/whl/cpu"}
+
+    def __init__(self, name, folder):
+        self.name = name
+        self.modes, self.size = self.KNOWN[name]
+        self.folder = pathlib.Path(folder) / name
+        self.requirements = PROGRAMS / "requirements" / f"{name}.txt"
+        self._workloads = None
+
+    @property
+    def python(self):
+        return self.folder / "bin" / "python"
+
+    def installed(self):
+        mark = self.folder / "installed"
+        return mark.exists() and mark.read_text() == self.requirements.read_text()
+
+    def install(self, say):
+        say(f"installing {self.name} into {self.folder} ({self.size})")
+        venv.create(self.folder, with_pip=True, clear=True)
+        command = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *self._smaller_index()]
+        if subprocess.run([*map(str, command), "-r", str(self.requirements)], stdout=sys.stderr).returncode != 0:
+            say(f"{self.name} could not be installed")
+            return False
+        (self.folder / "installed").write_text(self.requirements.read_text())
+        return True
+
+    def _smaller_index(self):
+        index = self.SMALLER.get(self.name)
+        return ["--extra-index-url", index] if index and answers(index) else []
+
+    def workloads(self):
+        """Those it has a program for; none if the framework does not start here."""
+        if self._workloads is None:
+            listed = subprocess.run([str(self.python), str(self._program()), "--list"], capture_output=True, text=True)
+            self._workloads = listed.stdout.split() if listed.returncode == 0 else []
+        return self._workloads
+
+    def _program(self):
+        return PROGRAMS / f"{self.name}_cpu.py"
+
+    def command(self, workload, mode, options):
+        return [str(self.python), str(self._program()), workload, "--mode", mode, *options]
+
+
+def answers(address):
+    try:
+        with urllib.request.urlopen(address + "/", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def run_line(command):
+    """The JSON object that a program prints last, or None and the last words of its messages."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines:
+        words = done.stderr.strip().splitlines() or [f"left with {done.returncode}"]
+        return None, words[-1]
+    return json.loads(lines[-1]), ""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
