@@ -136,6 +136,20 @@ return %3, %5, %5, %7
 )");
 }
 
+// The gradients of two equal losses start from constants that are folded apart.
+TEST(Passes, eliminate_common_joins_equal_constants) {
+  const Graph graph = traced({vector}, [](const List& x) {
+    const auto half = [] { return tensor({0.5f, 0.5f, 0.5f, 0.5f}); };
+    return List{exp(x[0] * half()), exp(x[0] * half()), x[0] * tensor({0.5f, 0.5f, 0.5f, 0.25f})};
+  });
+  EXPECT_EQ(graph.constants.size(), 3u);
+  const Graph changed = eliminate_common(graph);
+  verify(changed, "common");
+  EXPECT_EQ(changed.constants.size(), 2u);
+  EXPECT_EQ(changed.nodes.size(), 3u);
+  EXPECT_EQ(changed.results[0], changed.results[1]);
+}
+
 TEST(Passes, fold_transposes_makes_them_flags_of_products) {
   const Graph graph = traced({matrix, matrix}, [](const List& x) {
     return List{matmul(x[0], transpose(x[1], {1, 0})), matmul(transpose(x[0], {1, 0}), x[1], {.transpose_b = false})};
