@@ -13,18 +13,18 @@ PROGRAMS = ROOT / "bench" / "peers"
 class Peer:
     """A framework in an environment of its own, a folder that may be thrown away."""
 
-    # name: (modes, what the download and the installed files take)
+    # name: (what it calls itself, its modes, what it takes on the disk)
     KNOWN = {
-        "torch": (("eager", "compiled"), "from PyPI it brings CUDA along: 3 GB to fetch, 6 GB installed"),
-        "tf": (("compiled", "xla"), "0.3 GB to fetch, 1.3 GB installed"),
-        "jax": (("compiled",), "0.1 GB to fetch, 0.5 GB installed"),
+        "torch": ("torch", ("eager", "compiled"), "5.4 GB, since PyPI's brings CUDA along"),
+        "tf": ("tensorflow", ("compiled", "xla"), "1.6 GB"),
+        "jax": ("jax", ("compiled",), "0.7 GB"),
     }
     # Wheels without CUDA, which PyPI does not have.
     SMALLER = {"torch": "https://download.pytorch.org/whl/cpu"}
 
     def __init__(self, name, folder):
         self.name = name
-        self.modes, self.size = self.KNOWN[name]
+        self.engine, self.modes, self.size = self.KNOWN[name]
         self.folder = pathlib.Path(folder) / name
         self.requirements = PROGRAMS / "requirements" / f"{name}.txt"
         self._workloads = None

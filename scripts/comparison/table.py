@@ -27,6 +27,12 @@ def best_of_modes(runs):
     return min(map(best, groups.values()), key=lambda run: run["step_ms_min"], default=None)
 
 
+def best_limits(first, second):
+    """The better of two measurements of what the machine can do, for each number of threads."""
+    better = lambda a, b: a if b is None else b if a is None else max(a, b)
+    return [{key: better(one[key], other[key]) for key in one} for one, other in zip(first, second)]
+
+
 def row_of(workload, runs, kind, peak_gflops, precision, missing):
     """What the table says of one workload. missing: the peers that are not installed."""
     mine = [run for run in runs if run["workload"] == workload]

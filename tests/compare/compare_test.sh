@@ -10,7 +10,7 @@ fault() { echo "FAULT: $1"; faults=$((faults + 1)); }
 says() { grep -qE -- "$2" "$1" || { fault "expected $2 in:"; tail -20 "$1"; }; }
 compare() { "$source/scripts/compare" --programs "$programs" --folder "$folder/peers" --no-install "$@" > "$out" 2> "$err"; }
 
-compare mlp-tiny --peers torch,tf,jax --rounds 2 --seconds 0.05 --json "$folder/all.json" || fault "compare failed: $(tail -3 "$err")"
+compare mlp-tiny --peers torch,tf,jax --rounds 2 --seconds 0.05 --prefix 'env LC_ALL=C' --json "$folder/all.json" || fault "compare failed: $(tail -3 "$err")"
 says "$out" '^peak of 2 threads: f32 [0-9.]+ GFLOP/s'
 says "$out" '^workload +ours ms +best peer ms +which +ratio +at least'
 says "$out" '^mlp-tiny +0\.[0-9]+ +not installed +- +- +8 +[0-9]+ % +- +[0-9.]+ +- +[0-9.]+ +-$'

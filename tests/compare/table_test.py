@@ -48,6 +48,10 @@ class Table(unittest.TestCase):
         self.assertIsNone(row["ratio"])
         self.assertRegex(table.text([row]), r"mlp +failed +30\.0 +jax compiled +-")
 
+    def test_the_better_limit_counts(self):
+        first, second = dict(threads=2, f32_gflops=200.0, bf16_gflops=None), dict(threads=2, f32_gflops=230.0, bf16_gflops=None)
+        self.assertEqual(table.best_limits([first], [second]), [second])
+
     def test_every_peer_has_its_files(self):
         for name in Peer.KNOWN:
             self.assertTrue((PROGRAMS / f"{name}_cpu.py").exists())
