@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/support/bounds.h"
 #include "bench/support/resident_memory.h"
 #include "bench/support/timing.h"
 #include "models/batches.h"
@@ -16,14 +17,6 @@
 using namespace thalweg;
 
 namespace {
-
-int faults = 0;
-
-void require(bool good, const std::string& what) {
-  if (good) return;
-  std::printf("  OUT OF BOUNDS: %s\n", what.c_str());
-  ++faults;
-}
 
 double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576; }
 
@@ -56,7 +49,7 @@ void time_for_memory(const models::TrainingStep& model, const std::vector<Tensor
   }
   std::printf("  %.0f %% of %.1f MiB of activations: %s; %+.1f %% time (at most %.0f)\n", share * 100, mib(activations),
               plan.state().compiled.rung.describe().c_str(), (seconds / free_seconds - 1) * 100, at_most);
-  require(seconds <= free_seconds * (1 + at_most / 100), "too slow for the memory it saves");
+  bench::require(seconds <= free_seconds * (1 + at_most / 100), "too slow for the memory it saves");
 }
 
 void one_model(const std::string& name, const models::StepOptions& options) {
@@ -86,10 +79,10 @@ void one_model(const std::string& name, const models::StepOptions& options) {
   std::printf("  predicted %lld bytes (%.1f MiB), allocator %lld, resident memory grew %.1f MiB\n",
               static_cast<long long>(plan.peak_bytes()), mib(plan.peak_bytes()), static_cast<long long>(measured),
               mib(grown));
-  require(step.stats().measured_peak_bytes == plan.peak_bytes(), "measured peak is not the predicted one");
-  require(measured == plan.peak_bytes(), "the allocator's peak is not the predicted one");
-  require(grown <= plan.peak_bytes() + std::max<std::int64_t>(plan.peak_bytes() / 20, MiB(16)),
-          "resident memory grew more than the plan's total");
+  bench::require(step.stats().measured_peak_bytes == plan.peak_bytes(), "measured peak is not the predicted one");
+  bench::require(measured == plan.peak_bytes(), "the allocator's peak is not the predicted one");
+  bench::require(grown <= plan.peak_bytes() + std::max<std::int64_t>(plan.peak_bytes() / 20, MiB(16)),
+                 "resident memory grew more than the plan's total");
 
   const auto& compiled = plan.state().compiled;
   const std::int64_t fixed = compiled.state_bytes + compiled.result_bytes, rest = plan.peak_bytes() - fixed;
@@ -109,8 +102,8 @@ void one_model(const std::string& name, const models::StepOptions& options) {
                   chosen.state().compiled.rung.describe().c_str(), mib(chosen.peak_bytes() - fixed), plan_seconds * 1e3,
                   seconds * 1e3, (seconds / free_seconds - 1) * 100);
       const std::int64_t peak = bounded.stats().measured_peak_bytes;
-      require(peak <= budget, "a budget was exceeded");
-      require(peak <= last, "a smaller budget took more memory");
+      bench::require(peak <= budget, "a budget was exceeded");
+      bench::require(peak <= last, "a smaller budget took more memory");
       last = peak;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::resource_exhausted) throw;
@@ -141,6 +134,5 @@ int main(int argc, char** argv) {
     if (name == "gpt" && !small) options = {.batch = 4, .settings = {{"size", "124m"}, {"context", "256"}}};
     one_model(name, options);
   }
-  if (faults > 0) std::printf("%d figures out of bounds\n", faults);
-  return faults > 0 ? 1 : 0;
+  return bench::status();
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "bench/support/bounds.h"
 #include "bench/support/timing.h"
 #include "thalweg/thalweg.h"
 
@@ -10,14 +11,6 @@ using namespace thalweg;
 namespace {
 
 constexpr std::int64_t width = 100, budget = MiB(256);
-int faults = 0;
-
-void require(bool good, const char* what) {
-  if (good) return;
-  std::printf("  OUT OF BOUNDS: %s\n", what);
-  ++faults;
-}
-
 void measure(nn::Sequential& network, std::int64_t rows) {
   const auto f = [&](const Tensor& batch) { return network(batch); };
   const Tensor x = random::normal({rows, width}, {.seed = 2});
@@ -29,14 +22,14 @@ void measure(nn::Sequential& network, std::int64_t rows) {
   Tensor gradient = input_gradients(f, x, {.memory_budget = budget});
   const std::int64_t extra = config::memory_info().peak - before - gradient.bytes();
   const Tensor difference = reduce_max(abs(slice(gradient, {0, 0}, {few, -1}) - want));
-  require(difference.item<float>() < 1e-5f, "the gradient is not that of the tape");
+  bench::require(difference.item<float>() < 1e-5f, "the gradient is not that of the tape");
   double best = 1e30;
   for (int i = 0; i < 3; ++i)
     best = std::min(best, bench::seconds([&] { gradient = input_gradients(f, x, {.memory_budget = budget}); }));
   std::printf("%9lld rows: %8.1f ms, %.0f rows/s, %.1f MiB above the data and the result (limit 256)\n",
               static_cast<long long>(rows), best * 1e3, static_cast<double>(rows) / best,
               static_cast<double>(extra) / 1048576);
-  require(extra <= budget, "more memory than the budget");
+  bench::require(extra <= budget, "more memory than the budget");
 }
 
 }  // namespace
@@ -46,5 +39,5 @@ int main() {
   nn::Sequential network({nn::dense(256, tw::tanh), nn::dense(256, tw::tanh), nn::dense(1)});
   network(zeros({1, width}));
   for (const std::int64_t rows : {1'000, 200'000, 1'000'000}) measure(network, rows);
-  return faults > 0 ? 1 : 0;
+  return bench::status();
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "bench/support/bounds.h"
 #include "bench/support/timing.h"
 #include "models/batches.h"
 #include "models/steps.h"
@@ -18,14 +19,6 @@ namespace {
 
 using Arguments = std::vector<Tensor>;
 using Run = std::function<Tensor(const Arguments&)>;
-
-int faults = 0;
-
-void require(bool good, const char* what) {
-  if (good) return;
-  std::printf("  OUT OF BOUNDS: %s\n", what);
-  ++faults;
-}
 
 struct Net {
   std::vector<Spec> arguments;
@@ -85,7 +78,7 @@ void compare(const std::string& name) {
     spent += bench::seconds([&] { round(net.run, eager), round(step, compiled); });
   std::printf("%-14s eager %10.3f ms, compiled %10.3f ms: %.2f times (at least %.1f); first call, checked, %.0f ms\n",
               name.c_str(), eager * 1e3, compiled * 1e3, eager / compiled, net.at_least, first * 1e3);
-  require(eager / compiled >= net.at_least, "the compiled step gains too little");
+  bench::require(eager / compiled >= net.at_least, "the compiled step gains too little");
 }
 
 // A chain of this many ops with its gradient.
@@ -102,7 +95,7 @@ void trace_many(int ops) {
   const double seconds = bench::seconds([&] { f.plan(x); });
   const std::size_t nodes = f.plan(x).state().traced.nodes.size();
   std::printf("%zu nodes traced and planned in %.0f ms\n", nodes, seconds * 1e3);
-  require(nodes < 10'000 || seconds < 1, "10,000 ops take a second or more");
+  bench::require(nodes < 10'000 || seconds < 1, "10,000 ops take a second or more");
 }
 
 }  // namespace
@@ -121,6 +114,5 @@ int main(int argc, char** argv) {
     trace_many(10'000);
     trace_many(20'000);
   }
-  if (faults > 0) std::printf("%d figures out of bounds\n", faults);
-  return faults > 0 ? 1 : 0;
+  return bench::status();
 }

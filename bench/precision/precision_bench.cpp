@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "bench/support/bounds.h"
 #include "bench/support/timing.h"
 #include "models/batches.h"
 #include "models/steps.h"
@@ -14,8 +15,6 @@
 using namespace thalweg;
 
 namespace {
-
-int faults = 0;
 
 struct Contestant {
   Precision precision;
@@ -36,12 +35,6 @@ Contestant prepare(const std::string& name, Precision precision) {
   return made;
 }
 
-void require(bool good, const char* what) {
-  if (good) return;
-  std::printf("  OUT OF BOUNDS: %s\n", what);
-  ++faults;
-}
-
 void compare(const std::string& name) {
   std::vector<Contestant> all;
   for (Precision precision : {Precision::f32, Precision::bf16, Precision::f16}) all.push_back(prepare(name, precision));
@@ -54,13 +47,13 @@ void compare(const std::string& name) {
                 name_of(dtype_of(one.precision)), static_cast<double>(one.arena) / 1048576,
                 static_cast<double>(one.arena) / static_cast<double>(all[0].arena), one.best * 1e3,
                 one.best / all[0].best, one.first_loss);
-  require(all[1].best <= all[0].best * 1.02, "bf16 is slower than f32");
+  bench::require(all[1].best <= all[0].best * 1.02, "bf16 is slower than f32");
   if (name != "gpt") return;
   for (std::size_t i = 1; i < all.size(); ++i)
-    require(cpu::product_speed(dtype_of(all[i].precision)).is_fast() || all[i].precision == Precision::f16
-                ? static_cast<double>(all[i].arena) <= 0.6 * static_cast<double>(all[0].arena)
-                : all[i].arena == all[0].arena,
-            "activations take more than 0.6 of the bytes of f32");
+    bench::require(cpu::product_speed(dtype_of(all[i].precision)).is_fast() || all[i].precision == Precision::f16
+                       ? static_cast<double>(all[i].arena) <= 0.6 * static_cast<double>(all[0].arena)
+                       : all[i].arena == all[0].arena,
+                   "activations take more than 0.6 of the bytes of f32");
 }
 
 }  // namespace
@@ -72,6 +65,5 @@ int main(int argc, char** argv) {
   for (const DType dtype : {bf16, f16})
     std::printf("%s products: %s\n", name_of(dtype), cpu::describe_products(dtype).c_str());
   for (const auto& name : names) compare(name);
-  if (faults > 0) std::printf("%d figures out of bounds\n", faults);
-  return faults > 0 ? 1 : 0;
+  return bench::status();
 }
