@@ -28,7 +28,7 @@ void check_recurrent(const RecurrentOperands& o) {
 Tensor swap_time(const Tensor& x) { return transpose(x, {1, 0, 2}); }
 
 Tensor input_products(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool go_backwards) {
-  return swap_time(matmul(go_backwards ? reverse(x, 1) : x, kernel) + bias);
+  return matmul(swap_time(go_backwards ? reverse(x, 1) : x), kernel) + bias;  // x is narrower than its product
 }
 
 Tensor step_of(const Tensor& sequence, std::int64_t t) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "thalweg/backend/cpu/slots.h"
 #include "thalweg/backend/cpu/strips.h"
 #include "thalweg/backend/cpu/targets.h"
 
@@ -127,6 +128,36 @@ void pack_panel(const T* b, std::int64_t b_depth, std::int64_t b_column, std::in
     for (std::int64_t p = 0; p < depth; ++p) panel[p * width + j] = b[p * b_depth + j * b_column];
 }
 
+// A panel is two vectors wide; the last one is a single vector where that holds its columns.
+template <class T>
+std::int64_t panel_width(std::int64_t columns) {
+  return columns <= static_cast<std::int64_t>(HWY_LANES(T)) ? HWY_LANES(T) : 2 * HWY_LANES(T);
+}
+
+// Where the panel at (depth p, column j) lies among those of pack_all.
+template <class T>
+std::int64_t panel_offset(const Product<T>& product, std::int64_t p, std::int64_t depth, std::int64_t j) {
+  const std::int64_t wide = 2 * HWY_LANES(T), whole = product.n / wide * wide;
+  const std::int64_t padded = whole < product.n ? whole + panel_width<T>(product.n - whole) : whole;
+  return p * padded + depth * j;
+}
+
+template <class T>
+void pack_panel_of(const Product<T>& product, std::int64_t p, std::int64_t depth, std::int64_t j, T* panel) {
+  const std::int64_t columns = std::min<std::int64_t>(2 * HWY_LANES(T), product.n - j);
+  pack_panel(product.b + p * product.b_depth + j * product.b_column, product.b_depth, product.b_column, depth, columns,
+             panel_width<T>(columns), panel);
+}
+
+template <class T>
+void pack_all(const Product<T>& product, T* panels) {
+  for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
+    const std::int64_t depth = std::min(kBlockDepth, product.k - p);
+    for (std::int64_t j = 0; j < product.n; j += 2 * HWY_LANES(T))
+      pack_panel_of(product, p, depth, j, panels + panel_offset(product, p, depth, j));
+  }
+}
+
 template <class T>
 void pack_rows(const Product<T>& product, std::int64_t row, std::int64_t rows, std::int64_t depth_begin,
                std::int64_t depth, T* packed) {
@@ -158,15 +189,18 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
   const bool add = product.accumulate || depth_begin > 0;
   for (std::int64_t j = 0; j < product.n; j += 2 * lanes) {
     const std::int64_t columns = std::min(2 * lanes, product.n - j);
-    const bool one_vector = columns <= lanes;
-    pack_panel(product.b + depth_begin * product.b_depth + j * product.b_column, product.b_depth, product.b_column,
-               depth, columns, one_vector ? lanes : 2 * lanes, panel);
+    const bool one_vector = panel_width<T>(columns) == lanes;
+    const T* b = panel;
+    if (product.panels != nullptr)
+      b = product.panels + panel_offset(product, depth_begin, depth, j);
+    else
+      pack_panel_of(product, depth_begin, depth, j, panel);
     for (std::int64_t i = 0; i < strips.count; ++i) {
       const std::int64_t begin = row + strips.begin(i);
       const T* a = kPacked ? packed + strips.begin(i) * depth
                            : product.a + begin * product.a_row + depth_begin * product.a_depth;
       const auto index = static_cast<std::size_t>(strips.size(i) - 1);
-      (one_vector ? narrow : wide)[index]({depth, a, product.a_row, product.a_depth, panel,
+      (one_vector ? narrow : wide)[index]({depth, a, product.a_row, product.a_depth, b,
                                            product.c + begin * product.ldc + j, product.ldc, columns, add});
     }
   }
@@ -190,6 +224,8 @@ void multiply_blocks(const Product<T>& product, T* packed_a) {
 
 void multiply_f32(const Product<float>& product, float* packed_a) { multiply_blocks(product, packed_a); }
 void multiply_f64(const Product<double>& product, double* packed_a) { multiply_blocks(product, packed_a); }
+void pack_f32(const Product<float>& product, float* panels) { pack_all(product, panels); }
+void pack_f64(const Product<double>& product, double* panels) { pack_all(product, panels); }
 
 }  // namespace thalweg::cpu::builtin::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -199,11 +235,17 @@ namespace thalweg::cpu::builtin {
 
 HWY_EXPORT(multiply_f32);
 HWY_EXPORT(multiply_f64);
+HWY_EXPORT(pack_f32);
+HWY_EXPORT(pack_f64);
 
 void multiply(const Product<float>& product, float* packed_a) { HWY_DYNAMIC_DISPATCH(multiply_f32)(product, packed_a); }
 void multiply(const Product<double>& product, double* packed_a) {
   HWY_DYNAMIC_DISPATCH(multiply_f64)(product, packed_a);
 }
+
+std::int64_t panels_size(std::int64_t n, std::int64_t k) { return round_up(n, 32) * k; }  // two of the widest vectors
+void pack_panels(const Product<float>& product, float* panels) { HWY_DYNAMIC_DISPATCH(pack_f32)(product, panels); }
+void pack_panels(const Product<double>& product, double* panels) { HWY_DYNAMIC_DISPATCH(pack_f64)(product, panels); }
 
 }  // namespace thalweg::cpu::builtin
 #endif
