@@ -40,12 +40,12 @@ class Rewriter {
     const Spec result = graph_.spec(node.outputs[0]);
     const Spec flat{graph_.spec(row).dtype, {1, graph_.spec(row).size()}};
     if (graph_.spec(row) != flat)
-      row = graph_.add_node(reshape_info(), make_attributes(reshape_info(), {{"shape", flat.shape}}), {row}, {flat},
-                            node.layer)
+      row = graph_
+                .add_node(reshape_info(), make_attributes(reshape_info(), {{"shape", flat.shape}}), {row}, {flat},
+                          node.layer)
                 .outputs[0];
     const Spec once{result.dtype, {1, result.shape.last()}};
-    const ValueId product =
-        graph_.add_node(*node.info, node.op, {row, node.inputs[1]}, {once}, node.layer).outputs[0];
+    const ValueId product = graph_.add_node(*node.info, node.op, {row, node.inputs[1]}, {once}, node.layer).outputs[0];
     Node spread{.info = &broadcast_to_info(),
                 .op = make_attributes(broadcast_to_info(), {{"shape", result.shape}}),
                 .inputs = {product},

@@ -243,7 +243,7 @@ void multiply(const Product<double>& product, double* packed_a) {
   HWY_DYNAMIC_DISPATCH(multiply_f64)(product, packed_a);
 }
 
-std::int64_t panels_size(std::int64_t n, std::int64_t k) { return round_up(n, 32) * k; }  // two of the widest vectors
+std::int64_t panels_size(std::int64_t n, std::int64_t k) { return round_up(n, 16) * k; }  // whole vectors of any target
 void pack_panels(const Product<float>& product, float* panels) { HWY_DYNAMIC_DISPATCH(pack_f32)(product, panels); }
 void pack_panels(const Product<double>& product, double* panels) { HWY_DYNAMIC_DISPATCH(pack_f64)(product, panels); }
 

@@ -17,8 +17,9 @@ template <class T>
 void activate(const LstmGates<T>& a) {
   const std::int64_t units = a.units;
   for (std::int64_t row = 0; row < a.rows; ++row) {
-    const T *z = a.z + row * 4 * units, *c_before = a.c_before + row * units;
-    T *gates = a.gates + row * 4 * units, *c = a.c + row * units, *h = a.h + row * units;
+    const std::int64_t at = row * a.distance * units;
+    const T *z = a.z + 4 * at, *c_before = a.c_before + row * a.before * units;
+    T *gates = a.gates + 4 * at, *c = a.c + at, *h = a.h + at;
     for_each_chunk<T>(units, [&](auto chunk) HWY_ATTR {
       const auto sum = [&](int gate)
                            HWY_ATTR { return chunk.load(z + gate * units) + chunk.load(gates + gate * units); };
@@ -39,21 +40,21 @@ void gradients(const LstmGateGradients<T>& a) {
   const std::int64_t units = a.units;
   const Lanes<T> one(T(1)), none(T(0));
   for (std::int64_t row = 0; row < a.rows; ++row) {
-    const std::int64_t at = row * units;
+    const std::int64_t at = row * a.distance * units;
     const T *gates = a.gates + 4 * at, *dgates = a.dgates == nullptr ? nullptr : a.dgates + 4 * at;
-    T* dz = a.dz + 4 * at;
+    const T *c_before = a.c_before + row * a.before * units, *dh = a.dh + row * units;
+    T *dz = a.dz + 4 * at, *dc = a.dc + row * units;
     for_each_chunk<T>(units, [&](auto chunk) HWY_ATTR {
       const auto gate = [&](int which) HWY_ATTR { return chunk.load(gates + which * units); };
       const auto more = [&](int which) HWY_ATTR { return dgates ? chunk.load(dgates + which * units) : none; };
       const Lanes<T> i = gate(0), f = gate(1), g = gate(2), o = gate(3), squashed = tanh(chunk.load(a.c + at));
-      const Lanes<T> from_h = chunk.load(a.dsequence + at) + chunk.load(a.dh + at);
-      const Lanes<T> from_c =
-          chunk.load(a.dcells + at) + chunk.load(a.dc + at) + from_h * o * (one - squashed * squashed);
+      const Lanes<T> from_h = chunk.load(a.dsequence + at) + chunk.load(dh);
+      const Lanes<T> from_c = chunk.load(a.dcells + at) + chunk.load(dc) + from_h * o * (one - squashed * squashed);
       chunk.store((from_c * g + more(0)) * i * (one - i), dz);
-      chunk.store((from_c * chunk.load(a.c_before + at) + more(1)) * f * (one - f), dz + units);
+      chunk.store((from_c * chunk.load(c_before) + more(1)) * f * (one - f), dz + units);
       chunk.store((from_c * i + more(2)) * (one - g * g), dz + 2 * units);
       chunk.store((from_h * squashed + more(3)) * o * (one - o), dz + 3 * units);
-      chunk.store(from_c * f, a.dc + at);
+      chunk.store(from_c * f, dc);
     });
   }
 }

@@ -4,12 +4,12 @@
 
 namespace thalweg::cpu {
 
-// One step of some rows, T = float or double. Matrices are dense: gates [rows, 4 units] are i, f, g, o; all others
-// [rows, units].
+// One step of some rows, T = float or double. Gates i, f, g, o are 4 units, all others `units` wide. The rows of
+// sequences are `distance` units apart, those of c_before `before` units, all others lie together.
 template <class T>
 struct LstmGates {
-  std::int64_t rows, units;
-  const T* z;         // [rows, 4 units]: the share of x and the bias
+  std::int64_t rows, units, distance, before;
+  const T* z;         // the share of x and the bias
   T* gates;           // the share of h on entry, activations on return
   const T* c_before;  // c of the step before
   T *c, *h;
@@ -17,13 +17,13 @@ struct LstmGates {
 
 template <class T>
 struct LstmGateGradients {
-  std::int64_t rows, units;
+  std::int64_t rows, units, distance, before;
   const T *gates, *c, *c_before;
   const T *dsequence, *dcells;  // of h and c by themselves
-  const T* dgates;              // [rows, 4 units], may be null
-  const T* dh;                  // what the step after says of h
-  T* dc;                        // what the step after says of c; on return what this one says of c_before
-  T* dz;                        // [rows, 4 units]
+  const T* dgates;              // may be null
+  T* dz;
+  const T* dh;  // not a sequence: what the step after says of h
+  T* dc;        // not a sequence: what the step after says of c; on return what this one says of c_before
 };
 
 template <class T>
