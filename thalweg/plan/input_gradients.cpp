@@ -16,7 +16,7 @@ namespace thalweg {
 namespace {
 
 // Parts of a batch whose values stay in the caches are faster than larger ones: dense 100-256-256-1 on 200,000 rows,
-// two threads of a Zen 4 with 32 MiB of cache, 435 ms within 16 MiB and 550 ms within 256.
+// two threads of a Zen 4 with 32 MiB of cache, 386 ms within 16 MiB and 500 ms within 256.
 constexpr std::int64_t cache_bytes = MiB(16);
 
 bool example_by_example_fits(const Graph& traced, std::int64_t bytes) {

@@ -1,8 +1,10 @@
 // A product whose rows are all alike is computed for one of them:
 //   %2 = broadcast_to %row;  %3 = matmul %2 %w     becomes     %4 = matmul %row %w;  %3 = broadcast_to %4
-// Seeds of Jacobians are such rows: their first product costs nothing. Results may differ by rounding.
+// and so is the product of a fill. Seeds of gradients and Jacobians are such rows: their first product costs nothing.
+// Results may differ by rounding.
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/fill/fill_op.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
@@ -16,34 +18,45 @@ class Rewriter {
 
   Graph run() {
     for (const Node& node : old_)
-      if (const ValueId row = repeated_row(node); row >= 0)
-        multiply_once(node, row);
+      if (const Node* alike = alike_rows(node))
+        multiply_once(node, *alike);
       else
         graph_.nodes.push_back(node);
     return prune(std::move(graph_));
   }
 
  private:
-  // What all rows of the product's first operand are; -1: they are not known to be alike.
-  ValueId repeated_row(const Node& node) const {
-    if (!is_op(node, matmul_info()) || integer_field(node, "transpose_a") != 0) return -1;
+  // What makes the product's first operand, if its rows are known to be alike.
+  const Node* alike_rows(const Node& node) const {
+    if (!is_op(node, matmul_info()) || integer_field(node, "transpose_a") != 0) return nullptr;
     const int maker = maker_[static_cast<std::size_t>(node.inputs[0])];
-    if (maker < 0 || graph_.spec(node.inputs[1]).rank() != 2) return -1;
-    const Node& spread = old_[static_cast<std::size_t>(maker)];
-    if (!is_op(spread, broadcast_to_info())) return -1;
-    const Spec &row = graph_.spec(spread.inputs[0]), &rows = graph_.spec(spread.outputs[0]);
+    if (maker < 0 || graph_.spec(node.inputs[1]).rank() != 2) return nullptr;
+    const Node& made = old_[static_cast<std::size_t>(maker)];
+    const Spec& rows = graph_.spec(made.outputs[0]);
+    if (rows.size() == rows.shape.last()) return nullptr;
+    if (is_op(made, fill_info())) return &made;
+    if (!is_op(made, broadcast_to_info())) return nullptr;
+    const Spec& row = graph_.spec(made.inputs[0]);
     const bool whole = row.rank() > 0 && row.shape.last() == rows.shape.last() && row.size() == row.shape.last();
-    return whole && rows.size() > row.size() ? spread.inputs[0] : -1;
+    return whole ? &made : nullptr;
   }
 
-  void multiply_once(const Node& node, ValueId row) {
+  // One of the rows, as [1, n].
+  ValueId row_of(const Node& alike) {
+    const Spec &rows = graph_.spec(alike.outputs[0]), flat{rows.dtype, {1, rows.shape.last()}};
+    if (is_op(alike, fill_info())) {
+      Fill one = *static_cast<const Fill*>(alike.op.get());
+      one.shape = flat.shape;
+      return graph_.add_node(fill_info(), std::make_shared<const Fill>(one), {}, {flat}, alike.layer).outputs[0];
+    }
+    if (graph_.spec(alike.inputs[0]) == flat) return alike.inputs[0];
+    const auto attributes = make_attributes(reshape_info(), {{"shape", flat.shape}});
+    return graph_.add_node(reshape_info(), attributes, {alike.inputs[0]}, {flat}, alike.layer).outputs[0];
+  }
+
+  void multiply_once(const Node& node, const Node& alike) {
+    const ValueId row = row_of(alike);
     const Spec result = graph_.spec(node.outputs[0]);
-    const Spec flat{graph_.spec(row).dtype, {1, graph_.spec(row).size()}};
-    if (graph_.spec(row) != flat)
-      row = graph_
-                .add_node(reshape_info(), make_attributes(reshape_info(), {{"shape", flat.shape}}), {row}, {flat},
-                          node.layer)
-                .outputs[0];
     const Spec once{result.dtype, {1, result.shape.last()}};
     const ValueId product = graph_.add_node(*node.info, node.op, {row, node.inputs[1]}, {once}, node.layer).outputs[0];
     Node spread{.info = &broadcast_to_info(),
