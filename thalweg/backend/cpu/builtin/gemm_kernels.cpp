@@ -100,13 +100,61 @@ void strip_kernel(const Strip<T>& s) {
     }
 }
 
+// The same for a product of so few rows that B is read once and in place, its rows `stride` apart. Sums go along in
+// several chains where one alone would wait for itself.
+template <class T, int kRows, int kVectors>
+void thin_kernel(const Strip<T>& s, std::int64_t stride) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  constexpr int chains = kRows * kVectors >= 8 ? 1 : kRows * kVectors >= 4 ? 2 : 4;
+  hn::Vec<decltype(d)> sums[chains][kRows][kVectors];
+  const auto add = [&](int chain, std::int64_t p) HWY_ATTR {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      const auto b = load_first(d, s.panel + p * stride + v * lanes, s.columns - v * lanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i)
+        sums[chain][i][v] = hn::MulAdd(hn::Set(d, s.a[i * s.a_row + p * s.a_depth]), b, sums[chain][i][v]);
+    }
+  };
+#pragma GCC unroll 4
+  for (auto& chain : sums)
+#pragma GCC unroll 16
+    for (auto& row : chain)
+#pragma GCC unroll 2
+      for (auto& sum : row) sum = hn::Zero(d);
+  std::int64_t p = 0;
+  for (; p + chains <= s.depth; p += chains)
+#pragma GCC unroll 4
+    for (int chain = 0; chain < chains; ++chain) add(chain, p + chain);
+  for (; p < s.depth; ++p) add(0, p);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      auto sum = sums[0][i][v];
+#pragma GCC unroll 4
+      for (int chain = 1; chain < chains; ++chain) sum = hn::Add(sum, sums[chain][i][v]);
+      T* c = s.c + i * s.ldc + v * lanes;
+      const std::int64_t count = s.columns - v * lanes;
+      store_first(s.accumulate ? hn::Add(load_first(d, c, count), sum) : sum, d, c, count);
+    }
+}
+
 template <class T>
 using StripKernel = void (*)(const Strip<T>&);
+template <class T>
+using ThinKernel = void (*)(const Strip<T>&, std::int64_t stride);
 
 // kernels[r - 1] computes r rows.
 template <class T, int kVectors, bool kPacked, std::size_t... kIndex>
 constexpr std::array<StripKernel<T>, sizeof...(kIndex)> strip_kernels(std::index_sequence<kIndex...>) {
   return {strip_kernel<T, static_cast<int>(kIndex) + 1, kVectors, kPacked>...};
+}
+
+template <class T, int kVectors, std::size_t... kIndex>
+constexpr std::array<ThinKernel<T>, sizeof...(kIndex)> thin_kernels(std::index_sequence<kIndex...>) {
+  return {thin_kernel<T, static_cast<int>(kIndex) + 1, kVectors>...};
 }
 
 // panel[p, j] = B[p, j], zero beyond `columns`; [depth][width]
@@ -206,10 +254,50 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
   }
 }
 
+// All of a product of at most kDirectRows rows for one block of the depth.
 template <class T>
-void multiply_blocks(const Product<T>& product, T* packed_a) {
+void multiply_thin(const Product<T>& product, std::int64_t depth_begin, std::int64_t depth) {
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  constexpr auto narrow = thin_kernels<T, 1>(std::make_index_sequence<kDirectRows>());
+  constexpr auto wide = thin_kernels<T, 2>(std::make_index_sequence<kDirectRows>());
+  const auto index = static_cast<std::size_t>(product.m - 1);
+  for (std::int64_t j = 0; j < product.n; j += 2 * lanes) {
+    const std::int64_t columns = std::min(2 * lanes, product.n - j);
+    const Strip<T> strip{depth,
+                         product.a + depth_begin * product.a_depth,
+                         product.a_row,
+                         product.a_depth,
+                         product.b + depth_begin * product.b_depth + j,
+                         product.c + j,
+                         product.ldc,
+                         columns,
+                         product.accumulate || depth_begin > 0};
+    (columns <= lanes ? narrow : wide)[index](strip, product.b_depth);
+  }
+}
+
+// The product transposed: rows of C become columns.
+template <class T>
+Product<T> transposed(const Product<T>& p) {
+  Product<T> t = p;
+  t.m = p.n, t.n = p.m;
+  t.a = p.b, t.a_row = p.b_column, t.a_depth = p.b_depth;
+  t.b = p.a, t.b_depth = p.a_depth, t.b_column = p.a_row;
+  t.ldc = p.m;
+  return t;
+}
+
+template <class T>
+void multiply_blocks(Product<T> product, T* packed_a) {
+  const bool column = product.n == 1 && product.ldc == 1 && product.a_row == 1 && product.panels == nullptr;
+  if (column) product = transposed(product);  // long vectors along A instead of one lane of B
+  const bool thin = product.m <= kDirectRows && product.b_column == 1 && product.panels == nullptr;
   for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
     const std::int64_t depth = std::min(kBlockDepth, product.k - p);
+    if (thin) {
+      multiply_thin(product, p, depth);
+      continue;
+    }
     if (packed_a == nullptr) {
       multiply_block<T, false>(product, 0, product.m, p, depth, nullptr);
       continue;
