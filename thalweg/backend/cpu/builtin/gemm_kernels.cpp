@@ -276,6 +276,36 @@ void multiply_thin(const Product<T>& product, std::int64_t depth_begin, std::int
   }
 }
 
+// C[rows] (+)= A[rows, depth] b: rows of A times one column, both read along their depth.
+template <class T, int kRows>
+void dot_rows(const Product<T>& product, std::int64_t row) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  const T* a = product.a + row * product.a_row;
+  hn::Vec<decltype(d)> sums[kRows];
+#pragma GCC unroll 4
+  for (auto& sum : sums) sum = hn::Zero(d);
+  for (std::int64_t p = 0; p < product.k; p += lanes) {
+    const auto b = load_first(d, product.b + p, product.k - p);
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i)
+      sums[i] = hn::MulAdd(load_first(d, a + i * product.a_row + p, product.k - p), b, sums[i]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+    T& c = product.c[(row + i) * product.ldc];
+    const T sum = hn::GetLane(hn::SumOfLanes(d, sums[i]));
+    c = product.accumulate ? c + sum : sum;
+  }
+}
+
+template <class T>
+void multiply_column(const Product<T>& product) {
+  std::int64_t row = 0;
+  for (; row + 4 <= product.m; row += 4) dot_rows<T, 4>(product, row);
+  for (; row < product.m; ++row) dot_rows<T, 1>(product, row);
+}
+
 // The product transposed: rows of C become columns.
 template <class T>
 Product<T> transposed(const Product<T>& p) {
@@ -289,8 +319,10 @@ Product<T> transposed(const Product<T>& p) {
 
 template <class T>
 void multiply_blocks(Product<T> product, T* packed_a) {
-  const bool column = product.n == 1 && product.ldc == 1 && product.a_row == 1 && product.panels == nullptr;
-  if (column) product = transposed(product);  // long vectors along A instead of one lane of B
+  const bool column = product.n == 1 && product.panels == nullptr;
+  const bool along_depth = product.a_depth == 1 && (product.b_depth == 1 || product.k == 1);
+  if (column && along_depth && product.a_row != 1) return multiply_column(product);
+  if (column && product.a_row == 1 && product.ldc == 1) product = transposed(product);  // vectors along A, not one lane
   const bool thin = product.m <= kDirectRows && product.b_column == 1 && product.panels == nullptr;
   for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
     const std::int64_t depth = std::min(kBlockDepth, product.k - p);
