@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/pass_testing.h"
 #include "thalweg/graph/procedure.h"
-#include "thalweg/graph/trace.h"
 #include "thalweg/ops/row_ops.h"
 #include "thalweg/plan/batch_split.h"
 #include "thalweg/plan/rematerialise.h"
@@ -14,26 +14,8 @@
 namespace thalweg {
 namespace {
 
-using List = std::vector<Tensor>;
-
-Graph traced(const std::vector<Spec>& arguments, const std::function<List(const List&)>& f) {
-  Trace trace("f");
-  List symbols, results;
-  for (const auto& spec : arguments) symbols.push_back(trace.add_argument(spec));
-  {
-    const TraceScope inside(&trace);
-    results = f(symbols);
-  }
-  return trace.finish(results);
-}
-
-void expect_pass(Graph (*pass)(Graph), const Graph& graph, const std::string& before, const std::string& after) {
-  verify(graph, "trace");
-  EXPECT_EQ("\n" + print(graph), before);
-  const Graph changed = pass(graph);
-  verify(changed, "the pass");
-  EXPECT_EQ("\n" + print(changed), after);
-}
+using testing::expect_pass, testing::traced;
+using List = testing::List;
 
 const Spec vector{f32, {4}}, matrix{f32, {2, 3}};
 

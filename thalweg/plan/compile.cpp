@@ -19,6 +19,8 @@ constexpr Pass passes[] = {
     {"simplify", simplify},
     {"common", eliminate_common},
     {"transposes", fold_transposes},
+    {"rows", multiply_once},
+    {"pools", pool_first},
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"precision", narrow_values},
