@@ -57,7 +57,7 @@ std::string SettingsReader::word(const std::string& name, const std::string& oth
 }
 
 std::string SettingsReader::choice(const std::string& name, const std::vector<std::string>& words) {
-  const std::string chosen = word(name, words[0]);
+  std::string chosen = word(name, words[0]);
   if (std::find(words.begin(), words.end(), chosen) == words.end()) {
     std::string list;
     for (const auto& one : words) list += (list.empty() ? "" : " or ") + one;

@@ -141,7 +141,7 @@ std::function<Tensor(const std::vector<Tensor>&)> run_of(const StepParts& parts)
     const auto inputs = static_cast<std::size_t>(parts.inputs);
     const Tensor labels = inputs < arguments.size() ? arguments[inputs] : Tensor();
     GradientTape tape;
-    const Tensor value = parts.loss(labels, parts.call({arguments.data(), inputs}), {});
+    Tensor value = parts.loss(labels, parts.call({arguments.data(), inputs}), {});
     const auto variables = parts.module->trainable_variables();
     optimizer->apply(tape.gradient(value, variables), variables);
     return value;

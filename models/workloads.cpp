@@ -22,7 +22,7 @@ void build(const StepParts& parts, const Batch& batch) {
   std::vector<Tensor> inputs;
   for (int i = 0; i < parts.inputs; ++i) {
     const Tensor& x = batch[static_cast<std::size_t>(i)];
-    Ints from(static_cast<std::size_t>(x.rank()), 0), size(from.size(), -1);
+    Ints from(x.rank(), 0), size(x.rank(), -1);
     size[0] = 1;
     if (x.rank() == 3) size[1] = 1;
     inputs.push_back(slice(x, from, size));

@@ -24,8 +24,8 @@ Run train_cnn(bool separable, const Examples& training, const Examples& test, do
 
 // The same net behind an input layer, or on the numbers as they are.
 struct Normalised : nn::Layer {
-  Normalised(std::vector<nn::LayerMaker> layers, const nn::NormalizationOptions& options, bool used)
-      : normalise(*this, "normalise", options), net(*this, "net", std::move(layers)), is_used(used) {}
+  Normalised(const std::vector<nn::LayerMaker>& layers, const nn::NormalizationOptions& options, bool used)
+      : normalise(*this, "normalise", options), net(*this, "net", layers), is_used(used) {}
   Tensor call(const Tensor& x) override { return net(is_used ? normalise(cast(x, f32)) : cast(x, f32)); }
 
   nn::Normalization normalise;

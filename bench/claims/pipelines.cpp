@@ -74,7 +74,7 @@ Epochs measure_epochs(const Examples& examples) {
   optim::Adam adam;
   const auto step = function([&](const Tensor& x, const Tensor& y) {
     GradientTape tape;
-    const Tensor loss = class_loss(y, model(expand_dims(x, 3)));
+    Tensor loss = class_loss(y, model(expand_dims(x, 3)));
     const auto variables = model.trainable_variables();
     adam.apply(tape.gradient(loss, variables), variables);
     return loss;

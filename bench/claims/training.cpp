@@ -16,7 +16,7 @@ Examples load(const std::string& kind) {
 }
 
 Tensor first_rows(const Tensor& x, std::int64_t count) {
-  Ints from(static_cast<std::size_t>(x.rank()), 0), size(from.size(), -1);
+  Ints from(x.rank(), 0), size(x.rank(), -1);
   size[0] = count;
   return slice(x, from, size);
 }
@@ -59,7 +59,7 @@ Run train_until(const train::Model& model, const LossFunction& loss, optim::Opti
   const auto step = function([&](const Tensor& x, const Tensor& y) {
     const auto training = nn::training(true);
     GradientTape tape;
-    const Tensor value = loss(y, model({&x, 1}));
+    Tensor value = loss(y, model({&x, 1}));
     const auto variables = model.module().trainable_variables();
     optimizer.apply(tape.gradient(value, variables), variables);
     return value;

@@ -34,7 +34,7 @@ void measure_waiting(const Dataset& ds) {
   tw::optim::Adam adam({.learning_rate = 1e-3});
   const auto step = tw::function([&](const Tensor& x, const Tensor& y) {
     tw::GradientTape tape;
-    const Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(y, model(x)));
+    Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(y, model(x)));
     const auto variables = model.trainable_variables();
     adam.apply(tape.gradient(loss, variables), variables);
     return loss;

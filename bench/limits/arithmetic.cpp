@@ -12,7 +12,7 @@ struct Peak {
 };
 
 #ifdef TW_CHAINS_X86
-const __attribute__((target("avx512f,avx512bf16"))) __m512bh bf16_half() {
+__attribute__((target("avx512f,avx512bf16"))) __m512bh bf16_half() {
   return _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.5f));
 }
 
