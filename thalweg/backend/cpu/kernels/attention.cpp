@@ -24,17 +24,17 @@ T* aligned(void* workspace) {
 template <class S, class T = Wide<S>>
 void forward(const Attention<S>& a) {
   const Slots slots = forward_slots(a.shape);
-  const std::int64_t blocks = divide_up(a.shape.queries, kQueryBlock);
+  const std::int64_t block = forward_query_block(a.shape), blocks = divide_up(a.shape.queries, block);
   T* scratch = aligned<T>(a.workspace);
   const std::int64_t scratch_size = ForwardScratch(a.shape).total;
   parallel_for(slots.count(), [&](std::int64_t slot) HWY_ATTR {
     slots.for_each_task(slot, [&](std::int64_t task) HWY_ATTR {
-      QueryBlock<S>(a, task / blocks, task % blocks * kQueryBlock, scratch + slot * scratch_size).run();
+      QueryBlock<S>(a, task / blocks, task % blocks * block, scratch + slot * scratch_size).run();
     });
   });
 }
 
-// delta [batch, heads, queries] = sum(d_o * o)
+// delta [batch, heads, queries] = scale * sum(d_o * o)
 template <class S, class T = Wide<S>>
 void sum_products(const AttentionGradient<S>& a, T* delta) {
   const std::int64_t n = a.shape.value_depth;
@@ -45,7 +45,7 @@ void sum_products(const AttentionGradient<S>& a, T* delta) {
                       Lanes<T> total(T(0));
                       for_each_chunk<T>(
                           n, [&](auto chunk) HWY_ATTR { total = multiply_add(chunk.load(d_o), chunk.load(o), total); });
-                      delta[row] = sum(total);
+                      delta[row] = a.scale * sum(total);
                     }
                   });
 }

@@ -49,9 +49,9 @@ class KeyBlocks {
     for (key_ = first * at_.block; key_ < shape_.keys; key_ += step * at_.block) {
       keys_ = std::min(at_.block, shape_.keys - key_);
       const T* v = wide_rows(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.wide_k);
-      pack_transposed(v, keys_, shape_.value_depth, scratch_ + at_.values);
+      pack_transposed(v, keys_, shape_.value_depth, scale_, scratch_ + at_.values);
       const T* k = wide_rows(k_ + key_ * shape_.depth, keys_, shape_.depth, scratch_ + at_.wide_k);
-      pack_transposed(k, keys_, shape_.depth, scratch_ + at_.keys);
+      pack_transposed(k, keys_, shape_.depth, T(1), scratch_ + at_.keys);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, at_.block * row_, T(0));
       std::fill_n(scratch_ + at_.dv, at_.block * value_row_, T(0));
@@ -108,10 +108,19 @@ class KeyBlocks {
 
   // p and ds of queries r … r + kRows of the block against one slab of keys.
   void score(std::int64_t slab, std::int64_t r) {
-    T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     prefetch_queries(slab, r);
+    if (r + S::kRows > first_query(slab + S::kSlab / 2))
+      score_vectors<S::kVectors>(slab, r);
+    else
+      score_vectors<S::kVectors / 2>(slab, r);  // the others are hidden
+  }
+
+  // The same; beyond the first kSeen vectors of keys p and ds are 0.
+  template <int kSeen>
+  HWY_INLINE void score_vectors(std::int64_t slab, std::int64_t r) {
+    T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     ScoreTile<T> tile;
-    multiply_rows<T>(tile, q_block_, r, queries_, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
+    multiply_rows<0, kSeen>(tile, q_block_, r, queries_, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
     score_scale_.apply_sign(tile);
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
@@ -120,19 +129,19 @@ class KeyBlocks {
       const T* row = statistics_ + 2 * std::min(query_ + r + i, shape_.queries - 1);
       const V largest = hn::Set(S::d, row[0]), weight = hn::Set(S::d, row[1]);
       HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v) tile[i][v] = hn::Mul(weight, score_scale_.exponential(tile[i][v], largest));
+      for (int v = 0; v < S::kVectors; ++v)
+        tile[i][v] = v < kSeen ? hn::Mul(weight, score_scale_.exponential(tile[i][v], largest)) : hn::Zero(S::d);
     }
     store_tile<T>(tile, p);
-    multiply_rows<T>(tile, do_block_, r, queries_, shape_.value_depth,
-                     scratch_ + at_.values + slab * shape_.value_depth);
-    const V scale = hn::Set(S::d, scale_);
+    multiply_rows<0, kSeen>(tile, do_block_, r, queries_, shape_.value_depth,
+                            scratch_ + at_.values + slab * shape_.value_depth);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
       const V delta = hn::Set(S::d, delta_[std::min(query_ + r + i, shape_.queries - 1)]);
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V scaled = hn::Mul(scale, hn::LoadU(S::d, p + i * S::kSlab + v * S::kWidth));
-        tile[i][v] = hn::Mul(scaled, hn::Sub(tile[i][v], delta));
+        const V weights = hn::LoadU(S::d, p + i * S::kSlab + v * S::kWidth);
+        tile[i][v] = v < kSeen ? hn::Mul(weights, hn::Sub(tile[i][v], delta)) : hn::Zero(S::d);
       }
     }
     store_tile<T>(tile, ds);
@@ -140,11 +149,14 @@ class KeyBlocks {
 
   static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {
     const V hidden = hn::Set(S::d, kMinusInfinity<T>);
-    for (int r = 0; r < S::kRows; ++r)
+    HWY_UNROLL(8)
+    for (int r = 0; r < S::kRows; ++r) {
+      HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
         const V distance = hn::Iota(S::d, static_cast<T>(key + v * S::kWidth - query - r));
         tile[r][v] = hn::IfThenElse(hn::Gt(distance, hn::Zero(S::d)), hidden, tile[r][v]);
       }
+    }
   }
 
   // total [key block][row] += weights^T rows: weights are p or ds, rows [queries][row] are d_o or q.

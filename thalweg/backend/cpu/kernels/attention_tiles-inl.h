@@ -55,7 +55,8 @@ HWY_INLINE void store_tile(const ScoreTile<T>& tile, T* to) {
 }
 
 // tile = A B: kRows rows of a [count, depth] from `row` on (the last row stands in for missing ones), b [depth][slab].
-template <class T>
+// Only vectors kBegin … kEnd of the slab are computed, the others are 0.
+template <int kBegin, int kEnd, class T>
 HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
                               const T* HWY_RESTRICT b) {
   using S = TileShape<T>;
@@ -66,12 +67,12 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   for (std::int64_t i = 0; i < depth; ++i, b += S::kSlab) {
     VecOf<T> column[S::kVectors];
     HWY_UNROLL(8)
-    for (int v = 0; v < S::kVectors; ++v) column[v] = hn::LoadU(S::d, b + v * S::kWidth);
+    for (int v = kBegin; v < kEnd; ++v) column[v] = hn::LoadU(S::d, b + v * S::kWidth);
     HWY_UNROLL(8)
     for (int r = 0; r < S::kRows; ++r) {
       const VecOf<T> x = hn::Set(S::d, rows[r][i]);
       HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v) tile[r][v] = hn::MulAdd(x, column[v], tile[r][v]);
+      for (int v = kBegin; v < kEnd; ++v) tile[r][v] = hn::MulAdd(x, column[v], tile[r][v]);
     }
   }
 }
@@ -82,10 +83,19 @@ HWY_INLINE void prefetch(const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += 64 / static_cast<std::int64_t>(sizeof(T))) __builtin_prefetch(x + i);
 }
 
-// 2^x for x <= 0. Results below the smallest normal number are 0, exactly 0 for -infinity; NaN stays. Attention saves
-// the second multiplication of exp's reduction and its two-step scaling.
+// 2^x for x <= 0, exactly 0 for -infinity; NaN stays. Results below the smallest normal number may be 0. Attention
+// saves the second multiplication of exp's reduction and its two-step scaling.
 template <class D>
 HWY_INLINE hn::Vec<D> exp2_nonpositive(D d, hn::Vec<D> x) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (math::kIsFloat<D>) {
+    // x less its floor in one instruction, no clamp needed. Minimax for [0, 1), relative error of the polynomial 2e-9.
+    const hn::Vec<D> rest{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+    const auto fraction = math::polynomial(d, rest, 1, 0.6931470444, 0.2402293056, 0.05548528062, 0.009675451567,
+                                           0.001246784645, 0.0002161291495);
+    return hn::Vec<D>{_mm512_scalef_ps(fraction.raw, x.raw)};
+  }
+#endif
   x = math::clamp(d, x, math::kIsFloat<D> ? -127. : -1023., 1);
   const auto n = hn::Sub(hn::Add(x, math::rounder(d)), math::rounder(d)), rest = hn::Sub(x, n);
   if constexpr (math::kIsFloat<D>) {
@@ -159,43 +169,50 @@ HWY_INLINE void update_rows(T* c, std::int64_t ldc, std::int64_t columns, Add ad
   if constexpr (TileShape<T>::kOutVectors > 2) at = update_columns<2>(c, ldc, at, columns, add);
   update_columns<1>(c, ldc, at, columns, add);
 }
-#undef THALWEG_TILE
 
-// out[c][r] = in[r][c] for r < 4, c < 4
-template <class T>
-HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T* out, std::int64_t out_ld) {
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (sizeof(T) == 4) {
-    const hn::Full128<T> d;
-    const auto r0 = hn::LoadU(d, in), r1 = hn::LoadU(d, in + ld);
-    const auto r2 = hn::LoadU(d, in + 2 * ld), r3 = hn::LoadU(d, in + 3 * ld);
-    const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
-    const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
-    hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
-    hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, out + out_ld);
-    hn::StoreU(hn::InterleaveLower(d, high02, high13), d, out + 2 * out_ld);
-    hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, out + 3 * out_ld);
-    return;
+// Four neighbours of every fourth row, one block of the vector after the other.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const T* from, std::int64_t ld) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Half<D> half;
+    const T* upper = from + static_cast<std::int64_t>(hn::MaxLanes(half)) * ld;
+    return hn::Combine(d, load_blocks(half, upper, ld), load_blocks(half, from, ld));
   }
-#endif
-  for (int c = 0; c < 4; ++c)
-    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c];
 }
 
-// x [rows, width] -> out [slabs][width][slab]; missing rows of the last slab become 0.
+// out[c][r] = in[r][c] * factor for as many rows as a vector has lanes, and 4 columns
+template <class D, class T>
+HWY_INLINE void transpose_columns(D d, const T* in, std::int64_t ld, T factor, T* out, std::int64_t out_ld) {
+  const auto row = [&](int r) HWY_ATTR { return hn::Mul(load_blocks(d, in + r * ld, ld), hn::Set(d, factor)); };
+  const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+  const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
+  const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
+  hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
+  hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, out + out_ld);
+  hn::StoreU(hn::InterleaveLower(d, high02, high13), d, out + 2 * out_ld);
+  hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, out + 3 * out_ld);
+}
+#endif
+
+// x [rows, width] -> out [slabs][width][slab], times factor; missing rows of the last slab become 0.
 template <class T>
-void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T* out) {
-  constexpr std::int64_t kSlab = TileShape<T>::kSlab;
+void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor, T* out) {
+  constexpr std::int64_t kSlab = TileShape<T>::kSlab, kStep = TileShape<T>::kWidth;
   const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
-  for (std::int64_t row = 0; row < padded_rows; row += 4) {
+  for (std::int64_t row = 0; row < padded_rows; row += kStep) {
     T* to = out + row / kSlab * width * kSlab + row % kSlab;
     std::int64_t column = 0;
-    if (row + 4 <= rows)
-      for (; column + 4 <= width; column += 4)
-        transpose_4x4(x + row * width + column, width, to + column * kSlab, kSlab);
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (sizeof(T) == 4)
+      for (; row + kStep <= rows && column + 4 <= width; column += 4)
+        transpose_columns(TileShape<T>::d, x + row * width + column, width, factor, to + column * kSlab, kSlab);
+#endif
     for (; column < width; ++column)
-      for (std::int64_t r = 0; r < 4; ++r)
-        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] : T(0);
+      for (std::int64_t r = 0; r < kStep; ++r)
+        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] * factor : T(0);
   }
 }
 
@@ -245,12 +262,12 @@ void spread_mask(const std::uint8_t* from, std::int64_t row_stride, std::int64_t
 template <class T>
 HWY_INLINE void apply_mask(ScoreTile<T>& tile, const T* mask) {
   using S = TileShape<T>;
-  for (int r = 0; r < S::kRows; ++r)
-    for (int v = 0; v < S::kVectors; ++v) {
-      const VecOf<T> value = hn::LoadU(S::d, mask + r * S::kSlab + v * S::kWidth);
-      tile[r][v] = hn::IfThenElse(hn::Lt(value, hn::Zero(S::d)), value, tile[r][v]);
-    }
+  THALWEG_TILE(r, S::kRows, v, S::kVectors) {
+    const VecOf<T> value = hn::LoadU(S::d, mask + r * S::kSlab + v * S::kWidth);
+    tile[r][v] = hn::IfThenElse(hn::Lt(value, hn::Zero(S::d)), value, tile[r][v]);
+  }
 }
+#undef THALWEG_TILE
 
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu
