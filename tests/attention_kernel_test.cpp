@@ -113,9 +113,23 @@ TYPED_TEST(AttentionKernelTest, agrees_with_plain_loops) {
   });
 }
 
-// From 2,048 keys on the gradient takes larger blocks of keys, here 256 and 512.
+// Odd lengths on both sides of a block and of a tile, more queries than keys and fewer.
+TYPED_TEST(AttentionKernelTest, head_sizes_and_odd_lengths_agree_with_plain_loops) {
+  for_each_target([] {
+    for (const int64_t size : {1, 8, 40, 64, 80, 128, 256})
+      for (const auto& [queries, keys] : {std::pair{45, 45}, {31, 131}, {133, 27}})
+        for (const bool causal : {false, true}) {
+          SCOPED_TRACE(::testing::Message() << queries << " x " << keys << ", size " << size);
+          AttentionCase<TypeParam>({1, 2, queries, keys, size, size, causal}).check();
+        }
+  });
+}
+
+// From 2,048 keys on the gradient takes larger blocks of keys, here 256 and 512; with enough heads so do the queries
+// of the result.
 TYPED_TEST(AttentionKernelTest, long_sequences_agree_with_plain_loops) {
   for_each_target([] {
+    AttentionCase<TypeParam>({2, 4, 2067, 33, 2, 3, true}).check();
     AttentionCase<TypeParam>({1, 4, 270, 2053, 3, 2, true}).check();
     AttentionCase<TypeParam>({1, 4, 5, 4129, 4, 3}).check();
   });
@@ -131,7 +145,9 @@ TYPED_TEST(AttentionKernelTest, masks_broadcast_and_combine_with_causal) {
   const AttentionMask masks[] = {{full.data(), 2 * 75 * 90, 75 * 90, 90, 1},
                                  {full.data(), 0, 75 * 90, 90, 1},
                                  {full.data(), 0, 0, 1, 75},
-                                 {padding.data(), 90, 0, 0, 1}};
+                                 {padding.data(), 90, 0, 0, 1},
+                                 {full.data(), 75, 0, 1, 0},
+                                 {padding.data(), 90, 1, 0, 0}};
   for_each_target([&] {
     for (const AttentionMask& mask : masks)
       for (const bool causal : {false, true}) {
