@@ -28,7 +28,7 @@ struct TileShape {
   static constexpr int kVectors = kWidth > 1 ? 2 : 4;
   static constexpr int kSlab = kVectors * kWidth;
   static constexpr int kRows = HWY_CAP_GE512 ? 8 : 4;
-  static constexpr int kOutRows = 4, kOutVectors = HWY_CAP_GE512 ? 4 : 2;
+  static constexpr int kOutRows = 4, kOutVectors = HWY_CAP_GE512 ? 4 : 3;
   static_assert(kSlab <= kLargestSlab && kSlab % kOutRows == 0 && kRows % kOutRows == 0);
 };
 
