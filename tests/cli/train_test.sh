@@ -5,19 +5,8 @@ program=$1 source=$2
 folder=$(mktemp -d)
 out=$folder/stdout err=$folder/stderr
 trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/support.sh"
 cd "$folder" || exit 1
-faults=0
-
-run() {  # STATUS ARGUMENTS…
-  local wanted=$1 status
-  shift
-  "$program" "$@" > "$out" 2> "$err"
-  status=$?
-  [ "$status" -eq "$wanted" ] || { fault "thalweg $* left with $status instead of $wanted"; tail -3 "$err"; }
-}
-fault() { echo "FAULT: $1"; faults=$((faults + 1)); }
-says() { grep -qE -- "$2" "$1" || { fault "expected $2 in:"; tail -5 "$1"; }; }
-silent() { [ ! -s "$1" ] || { fault "expected nothing, got:"; cat "$1"; }; }
 losses() { grep -o '"loss":[^,]*,"grad_norm":[^,]*' "$1/log.jsonl"; }
 
 small=(cnn --data shapes --subset 96 --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3)

@@ -39,7 +39,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
   made.text.emplace(request.data);
   const std::int64_t windows = (made.text->size() - 1) / context;
   if (windows < 2)
-    throw Error(ErrorCode::invalid_argument, "train",
+    throw Error(ErrorCode::failed_precondition, "train",
                 request.data + " has " + std::to_string(made.text->size()) + " characters, expected two windows of " +
                     std::to_string(context) + " or more",
                 "take a longer text, or --set context=32");
@@ -61,6 +61,7 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
     return generated_clicks(request, settings);
   }
   Datasets made = step.model == "gpt" ? text_windows(request, step) : file_examples(request, step);
+  check_classes(made, request, settings);
   if (request.subset > 0 && request.subset < made.examples) {
     made.examples = request.subset;
     made.training = made.training->take(request.subset);

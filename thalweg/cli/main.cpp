@@ -79,8 +79,9 @@ void add_plan(CLI::App& app, cli::PlanOptions& options) {
 void add_training(CLI::App& command, cli::TrainOptions& o) {
   add_model(command, o.model);
   const auto at_least_one = CLI::PositiveNumber;
-  command.add_option("--data", o.data,
-                     "fashion-mnist, shapes, or a path: idx or image folder, csv, npz, tfrecord, text");
+  command.add_option(
+      "--data", o.data,
+      "fashion-mnist, shapes, or a path: csv, npy, npz, tfrecord, text, a folder of idx files or images");
   command.add_option("--epochs", o.epochs, "passes over the data")->check(at_least_one);
   command.add_option("--steps", o.steps, "steps in all, those before --resume too")->check(at_least_one);
   command.add_option("--batch", o.batch, "examples in a batch")->check(at_least_one);
