@@ -30,6 +30,10 @@ grep -q '"classes": "3"' run/cnn/images/config.json || fault "the data must tell
 # Numbers to be met, in a table and as one's own loss.
 run 0 train mlp --data numbers.csv --loss mean_squared_error --set hidden=16 --batch 16 --epochs 30 --lr 0.02 --out numbers
 says "$out" '^test loss 0\.00'
+for loss in huber kl_divergence dice binary_focal_crossentropy cosine_similarity; do
+  run 0 train mlp --data onehot.npz --loss "$loss" --set hidden=8 --batch 16 --epochs 2 --out "loss/$loss"
+  grep -q '"classes": "3"' "loss/$loss/config.json" || fault "$loss: rows of three numbers"
+done
 run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 8 --steps 3 --out gpt
 says "$out" '^sample:$'
 

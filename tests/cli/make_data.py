@@ -123,6 +123,11 @@ with zipfile.ZipFile("arrays.npz", "w", zipfile.ZIP_DEFLATED) as archive:
     archive.writestr("x.npy", x)
     archive.writestr("y.npy", y)
 
+one_hot = npy("<f4", (160, 3), b"".join(struct.pack("<3f", *(float(label == k) for k in range(3))) for _, label in rows))
+with zipfile.ZipFile("onehot.npz", "w") as archive:
+    archive.writestr("x.npy", x)
+    archive.writestr("y.npy", one_hot)
+
 pictures = [(picture(label), label) for _, label in rows]
 for name, part in (("train", pictures[:120]), ("t10k", pictures[120:])):
     images = idx((len(part), SIDE, SIDE), b"".join(pixels(levels) for levels, _ in part))

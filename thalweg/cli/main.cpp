@@ -122,6 +122,7 @@ void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
   add_training(*command, options.train);
   command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated");
   command->add_option("--svg", options.svg, "a file for a picture");
+  command->add_flag("--json", options.json, "one JSON object on a line for every run of a grid, and one at the end");
   command->callback([&] { status = cli::tune(options); });
 }
 
