@@ -12,7 +12,7 @@ python3 "$here/make_data.py" || exit 1
 
 # Classes that are easily told apart are told apart: inputs and labels arrive as they are in the file.
 learns() {  # DATA ARGUMENTS…
-  run 0 train "${@:2}" --data "$1" --out "run/$2/$1"
+  run 0 train "${@:2}" --data "$1" --checkpoint-every 1000 --out "run/$2/$1"  # one checkpoint: each waits for the disk
   says "$out" '^test accuracy (1\.0|0\.9)'
 }
 mlp=(mlp --set hidden=16 --batch 16 --epochs 30 --lr 0.02)
@@ -28,7 +28,7 @@ grep -q '"classes": "3"' run/cnn/images/config.json || fault "the data must tell
 [ "$(grep -c '"grad_norm"' run/mlp/table.csv/log.jsonl)" -eq $((30 * 9)) ] || fault "144 of 160 rows are 9 batches"
 
 # Numbers to be met, in a table and as one's own loss.
-run 0 train mlp --data numbers.csv --loss mean_squared_error --set hidden=16 --batch 16 --epochs 30 --lr 0.02 --out numbers
+run 0 train mlp --data numbers.csv --loss mean_squared_error --set hidden=16 --batch 16 --epochs 30 --lr 0.02 --checkpoint-every 1000 --out numbers
 says "$out" '^test loss 0\.00'
 for loss in huber kl_divergence dice binary_focal_crossentropy cosine_similarity; do
   run 0 train mlp --data onehot.npz --loss "$loss" --set hidden=8 --batch 16 --epochs 2 --out "loss/$loss"
@@ -39,7 +39,7 @@ says "$out" '^sample:$'
 
 # An interrupted run over files goes on with the same bits.
 run 0 train "${mlp[@]}" --data packed.csv.gz --steps 13 --out cut
-run 0 train "${mlp[@]}" --data packed.csv.gz --out cut --resume
+run 0 train "${mlp[@]}" --data packed.csv.gz --checkpoint-every 1000 --out cut --resume
 cmp -s run/mlp/packed.csv.gz/checkpoints/step-270/model.safetensors cut/checkpoints/step-270/model.safetensors ||
   fault "resuming changed the weights"
 
