@@ -3,7 +3,7 @@
 namespace thalweg::cli {
 namespace {
 
-constexpr std::int64_t largest_shuffle = 1 << 17;
+constexpr std::int64_t largest_shuffle = 1 << 17;  // examples in a buffer; what is reached by number needs none
 
 // x as the model takes it: values from 0 to 1, and the axes of its input.
 Tensor adapted(const Tensor& x, const Spec& input) {
@@ -66,8 +66,10 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
     made.examples = request.subset;
     made.training = made.training->take(request.subset);
   }
-  made.training = batches(made.training->shuffle(std::min(made.examples, largest_shuffle), {.seed = request.seed}),
-                          request, step.arguments[0], made.streamed);
+  const bool by_number = made.training->cardinality() >= 0;
+  const std::int64_t window = by_number ? made.examples : std::min(made.examples, largest_shuffle);
+  made.training =
+      batches(made.training->shuffle(window, {.seed = request.seed}), request, step.arguments[0], made.streamed);
   if (made.test) made.test = batches(*made.test, request, step.arguments[0], made.streamed);
   return made;
 }
