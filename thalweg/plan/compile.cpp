@@ -19,6 +19,7 @@ constexpr Pass passes[] = {
     {"simplify", simplify},
     {"common", eliminate_common},
     {"transposes", fold_transposes},
+    {"rows", multiply_once},
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"precision", narrow_values},

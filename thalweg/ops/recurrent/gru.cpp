@@ -6,10 +6,14 @@
 #include "thalweg/ops/recurrent/operands.h"
 #include "thalweg/ops/recurrent/recurrent.h"
 #include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/slice/slice.h"
 #include "thalweg/ops/widen.h"
 
 namespace thalweg {
 namespace {
+
+// Of a bias [2, 3 units]: the one for x, then the one for h.
+Tensor row_of(const Tensor& bias, std::int64_t row) { return squeeze(slice(bias, {row, 0}, {1, -1}), {0}); }
 
 // The weights of h, cut once for all steps.
 class Recurrence {
@@ -17,7 +21,7 @@ class Recurrence {
   Recurrence(const Tensor& recurrent, const Tensor& bias, bool reset_after) : reset_after_(reset_after) {
     if (reset_after) {
       recurrent_ = recurrent;
-      bias_ = step_of(bias, 1);
+      bias_ = row_of(bias, 1);
     } else {
       const std::int64_t units = recurrent.shape()[0];
       const auto parts = split(recurrent, {2 * units, units}, 1);
@@ -55,7 +59,7 @@ GruResult gru(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tens
   DType dtype = x.dtype();
   for (const auto* operand : {&h, &kernel, &recurrent, &bias}) dtype = promote("gru", dtype, operand->dtype());
   const DType inside = wide(dtype);
-  const Tensor wide_bias = cast(bias, inside), input_bias = options.reset_after ? step_of(wide_bias, 0) : wide_bias;
+  const Tensor wide_bias = cast(bias, inside), input_bias = options.reset_after ? row_of(wide_bias, 0) : wide_bias;
   const Tensor products = input_products(cast(x, inside), cast(kernel, inside), input_bias, options.go_backwards);
   const Recurrence recurrence(cast(recurrent, inside), wide_bias, options.reset_after);
   Tensor state = cast(h, inside);

@@ -1,5 +1,5 @@
-// The product of x with its kernel is a plain matmul over all steps; the record is what remains: the recurrence, with
-// time first. Its gradient reads the gates, which are therefore results, and derivatives flow through them as well.
+// The product of x with its kernel is a plain matmul over all steps; the record is what remains: the recurrence. Its
+// gradient reads the gates, which are therefore results, and derivatives flow through them as well.
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/concat/concat.h"
@@ -27,7 +27,7 @@ Specs infer(const Forward&, Inputs in) {
 }
 Specs infer(const Backward&, Inputs in) { return {in[5], in[0], in[1], in[2]}; }
 
-LstmShape describe(const Shape& sequence, DType dtype) { return {dtype, sequence[0], sequence[1], sequence[2]}; }
+LstmShape describe(const Shape& sequence, DType dtype) { return {dtype, sequence[1], sequence[0], sequence[2]}; }
 
 double flops(const Forward&, Inputs in) {
   return 2 * static_cast<double>(in[0].size()) * static_cast<double>(in[1].shape.last());
@@ -80,14 +80,14 @@ void run(const Backward&, Arrays in, Arrays out, Scratch scratch) {
 Tensors reference(const Forward&, const Tensors& in) {
   Tensor h = in[1], c = in[2];
   std::vector<Tensor> sequence, cells, gates;
-  for (std::int64_t t = 0; t < in[0].shape()[0]; ++t) {
+  for (std::int64_t t = 0; t < in[0].shape()[1]; ++t) {
     const auto parts = split(step_of(in[0], t) + matmul(h, in[3]), 4, -1);
     const Tensor i = sigmoid(parts[0]), f = sigmoid(parts[1]), g = tanh(parts[2]), o = sigmoid(parts[3]);
     c = f * c + i * g;
     h = o * tanh(c);
     sequence.push_back(h), cells.push_back(c), gates.push_back(concat({i, f, g, o}, -1));
   }
-  return {stack(sequence), stack(cells), stack(gates)};
+  return {stack(sequence, 1), stack(cells, 1), stack(gates, 1)};
 }
 
 // One step of the reference backwards; dh and dc are those of the state after it, then before it.
@@ -106,14 +106,14 @@ Tensor step_back(const Tensors& in, std::int64_t t, Tensor& dh, Tensor& dc) {
 
 Tensors reference(const Backward&, const Tensors& in) {
   Tensor dh = zeros_like(in[0]), dc = zeros_like(in[1]), drecurrent = zeros_like(in[2]);
-  const std::int64_t time = in[3].shape()[0];
+  const std::int64_t time = in[3].shape()[1];
   std::vector<Tensor> dz(static_cast<std::size_t>(time));
   for (std::int64_t t = time; t-- > 0;) {
     auto& here = dz[static_cast<std::size_t>(t)];
     here = step_back(in, t, dh, dc);
     drecurrent = drecurrent + matmul(t == 0 ? in[0] : step_of(in[3], t - 1), here, {.transpose_a = true});
   }
-  return {stack(dz), dh, dc, drecurrent};
+  return {stack(dz, 1), dh, dc, drecurrent};
 }
 
 Keeps keeps(const Forward&, Needs) { return {.inputs = {1, 2, 3}, .outputs = {0, 1, 2}}; }
@@ -137,17 +137,17 @@ void check_lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor&
                 "expected a bias [{}], got {}", 4 * h.shape()[1], bias.shape());
 }
 
-// Sequences are [time, batch, …], states [batch, …].
+// Sequences and states have a leading axis of examples.
 BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {
-  const Ints sequence{mixed, 0}, state{0};
-  return named_axes_rule(in, states, examples, {sequence, state, state, {}}, {sequence, sequence, sequence});
+  const Ints rows{0};
+  return named_axes_rule(in, states, examples, {rows, rows, rows, {}}, {rows, rows, rows});
 }
 
 BatchStates batch_rule(const Backward&, Inputs in, BatchStates& states, std::int64_t examples) {
-  const Ints sequence{mixed, 0}, state{0};
-  AxisNames inputs{state, state, {}};
-  for (int i = 3; i < in.size(); ++i) inputs.push_back(sequence);
-  return named_axes_rule(in, states, examples, inputs, {sequence, state, state, {}});
+  const Ints rows{0};
+  AxisNames inputs{rows, rows, {}};
+  for (int i = 3; i < in.size(); ++i) inputs.push_back(rows);
+  return named_axes_rule(in, states, examples, inputs, {rows, rows, rows, {}});
 }
 
 }  // namespace
@@ -179,8 +179,7 @@ LstmResult lstm(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor&
   const DType inside = wide(dtype);
   const Tensor z = input_products(cast(x, inside), cast(kernel, inside), cast(bias, inside), options.go_backwards);
   const auto [sequence, cells, gates] = lstm_steps(z, cast(h, inside), cast(c, inside), cast(recurrent, inside));
-  return {cast(swap_time(sequence), dtype), cast(step_of(sequence, time - 1), dtype),
-          cast(step_of(cells, time - 1), dtype)};
+  return {cast(sequence, dtype), cast(step_of(sequence, time - 1), dtype), cast(step_of(cells, time - 1), dtype)};
 }
 
 LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel, const Tensor& recurrent,

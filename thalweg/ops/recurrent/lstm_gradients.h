@@ -1,14 +1,14 @@
 #pragma once
 
-// The recurrence by itself, with time first and in f32 or f64; gates are i, f, g, o after their sigmoid or tanh.
+// The recurrence by itself, in f32 or f64; gates are i, f, g, o after their sigmoid or tanh.
 #include "thalweg/core/tensor.h"
 
 namespace thalweg {
 
 struct LstmSteps {
-  Tensor sequence, cells, gates;  // [time, batch, units], the same, [time, batch, 4 units]
+  Tensor sequence, cells, gates;  // [batch, time, units], the same, [batch, time, 4 units]
 };
-// z [time, batch, 4 units] is the share of x and the bias.
+// z [batch, time, 4 units] is the share of x and the bias.
 LstmSteps lstm_steps(const Tensor& z, const Tensor& h, const Tensor& c, const Tensor& recurrent);
 
 struct LstmBackwardOperands {

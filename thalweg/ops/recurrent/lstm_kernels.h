@@ -16,21 +16,21 @@ struct LstmShape {
 // Pointers are of T = float or double. gates are i, f, g, o after their sigmoid or tanh.
 template <class T>
 struct LstmForward {
-  const T* z;          // [time, batch, 4 units]: the share of x and the bias
+  const T* z;          // [batch, time, 4 units]: the share of x and the bias
   const T* h;          // [batch, units]
   const T* c;          // [batch, units]
   const T* recurrent;  // [units, 4 units]
-  T* sequence;         // [time, batch, units]: h after every step
-  T* cells;            // [time, batch, units]: c after every step
-  T* gates;            // [time, batch, 4 units]
+  T* sequence;         // [batch, time, units]: h after every step
+  T* cells;            // [batch, time, units]: c after every step
+  T* gates;            // [batch, time, 4 units]
 };
 
 template <class T>
 struct LstmBackward {
   const T *h, *c, *recurrent, *sequence, *cells, *gates;  // as above
-  const T *dsequence, *dcells;                            // [time, batch, units]
-  const T* dgates;                                        // [time, batch, 4 units], may be null
-  T* dz;                                                  // [time, batch, 4 units]
+  const T *dsequence, *dcells;                            // [batch, time, units]
+  const T* dgates;                                        // [batch, time, 4 units], may be null
+  T* dz;                                                  // [batch, time, 4 units]
   T *dh, *dc;                                             // [batch, units]
   T* drecurrent;                                          // [units, 4 units]
 };

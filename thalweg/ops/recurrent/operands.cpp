@@ -5,7 +5,6 @@
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/slice/slice.h"
-#include "thalweg/ops/transpose/transpose.h"
 
 namespace thalweg {
 
@@ -25,17 +24,10 @@ void check_recurrent(const RecurrentOperands& o) {
                 o.recurrent.shape());
 }
 
-Tensor swap_time(const Tensor& x) { return transpose(x, {1, 0, 2}); }
-
 Tensor input_products(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool go_backwards) {
-  return swap_time(matmul(go_backwards ? reverse(x, 1) : x, kernel) + bias);
+  return matmul(go_backwards ? reverse(x, 1) : x, kernel) + bias;
 }
 
-Tensor step_of(const Tensor& sequence, std::int64_t t) {
-  Ints begin(sequence.rank(), 0), size(sequence.rank(), -1);
-  begin[0] = t;
-  size[0] = 1;
-  return reshape(slice(sequence, begin, size), sequence.shape().suffix(1));
-}
+Tensor step_of(const Tensor& sequence, std::int64_t t) { return squeeze(slice(sequence, {0, t, 0}, {-1, 1, -1}), {1}); }
 
 }  // namespace thalweg

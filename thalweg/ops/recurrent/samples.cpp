@@ -143,8 +143,8 @@ void add_gru(std::vector<Sample>& list, const char* label, const Sizes& s, const
 }
 
 // The records themselves: z, h, c, recurrent and the gradients of sequence, cells and gates.
-void add_steps(std::vector<Sample>& list, std::int64_t time, std::int64_t batch, std::int64_t units, bool with_gates) {
-  const Shape z{time, batch, 4 * units}, states{time, batch, units}, state{batch, units};
+void add_steps(std::vector<Sample>& list, std::int64_t batch, std::int64_t time, std::int64_t units, bool with_gates) {
+  const Shape z{batch, time, 4 * units}, states{batch, time, units}, state{batch, units};
   const std::string label = z.to_string() + (with_gates ? ", gradients of gates" : "");
   std::vector<Input> inputs{{z}, {state, Domain::unit}, {state}, {{units, 4 * units}, Domain::unit}};
   if (!with_gates)
@@ -230,8 +230,9 @@ TW_SAMPLES {
   add_gru(list, "gru", {2, 3, 3, 4}, {});
   add_gru(list, "gru, reset before", {2, 3, 3, 4}, {.reset_after = false});
   add_gru(list, "gru backwards", {1, 3, 2, 3}, {.go_backwards = true});
-  add_steps(list, 3, 2, 4, false);
-  add_steps(list, 3, 2, 4, true);
-  add_steps(list, 1, 3, 2, false);
+  add_steps(list, 2, 3, 4, false);
+  add_steps(list, 2, 3, 4, true);
+  add_steps(list, 3, 1, 2, false);
+  add_steps(list, 19, 2, 17, false);  // tasks of several sizes, part of a vector
   return {list, mistakes()};
 }

@@ -278,10 +278,10 @@ void attention_backward(const Subject& s) {
   s.require_spec(5, made[0]);
 }
 
-// Sequences are [time, batch, units], gates four times as wide; states [batch, units].
+// Sequences are [batch, time, units], gates four times as wide; states [batch, units].
 void check_lstm(const Subject& s, const Spec& gates, int state) {
   s.require(gates.rank() == 3 && s[state].rank() == 2 && gates.shape[2] == 4 * s[state].shape[1] &&
-                gates.shape[1] == s[state].shape[0] && gates.dtype == s[state].dtype,
+                gates.shape[0] == s[state].shape[0] && gates.dtype == s[state].dtype,
             "inputs that fit each other");
   wide_rows(s);
   s.require_spec(state + 1, s[state]);

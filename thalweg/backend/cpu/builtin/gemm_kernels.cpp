@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "thalweg/backend/cpu/slots.h"
 #include "thalweg/backend/cpu/strips.h"
 #include "thalweg/backend/cpu/targets.h"
 
@@ -99,13 +100,61 @@ void strip_kernel(const Strip<T>& s) {
     }
 }
 
+// The same for a product of so few rows that B is read once and in place, its rows `stride` apart. Sums go along in
+// several chains where one alone would wait for itself.
+template <class T, int kRows, int kVectors>
+void thin_kernel(const Strip<T>& s, std::int64_t stride) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  constexpr int chains = kRows * kVectors >= 8 ? 1 : kRows * kVectors >= 4 ? 2 : 4;
+  hn::Vec<decltype(d)> sums[chains][kRows][kVectors];
+  const auto add = [&](int chain, std::int64_t p) HWY_ATTR {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      const auto b = load_first(d, s.panel + p * stride + v * lanes, s.columns - v * lanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i)
+        sums[chain][i][v] = hn::MulAdd(hn::Set(d, s.a[i * s.a_row + p * s.a_depth]), b, sums[chain][i][v]);
+    }
+  };
+#pragma GCC unroll 4
+  for (auto& chain : sums)
+#pragma GCC unroll 16
+    for (auto& row : chain)
+#pragma GCC unroll 2
+      for (auto& sum : row) sum = hn::Zero(d);
+  std::int64_t p = 0;
+  for (; p + chains <= s.depth; p += chains)
+#pragma GCC unroll 4
+    for (int chain = 0; chain < chains; ++chain) add(chain, p + chain);
+  for (; p < s.depth; ++p) add(0, p);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      auto sum = sums[0][i][v];
+#pragma GCC unroll 4
+      for (int chain = 1; chain < chains; ++chain) sum = hn::Add(sum, sums[chain][i][v]);
+      T* c = s.c + i * s.ldc + v * lanes;
+      const std::int64_t count = s.columns - v * lanes;
+      store_first(s.accumulate ? hn::Add(load_first(d, c, count), sum) : sum, d, c, count);
+    }
+}
+
 template <class T>
 using StripKernel = void (*)(const Strip<T>&);
+template <class T>
+using ThinKernel = void (*)(const Strip<T>&, std::int64_t stride);
 
 // kernels[r - 1] computes r rows.
 template <class T, int kVectors, bool kPacked, std::size_t... kIndex>
 constexpr std::array<StripKernel<T>, sizeof...(kIndex)> strip_kernels(std::index_sequence<kIndex...>) {
   return {strip_kernel<T, static_cast<int>(kIndex) + 1, kVectors, kPacked>...};
+}
+
+template <class T, int kVectors, std::size_t... kIndex>
+constexpr std::array<ThinKernel<T>, sizeof...(kIndex)> thin_kernels(std::index_sequence<kIndex...>) {
+  return {thin_kernel<T, static_cast<int>(kIndex) + 1, kVectors>...};
 }
 
 // panel[p, j] = B[p, j], zero beyond `columns`; [depth][width]
@@ -125,6 +174,36 @@ void pack_panel(const T* b, std::int64_t b_depth, std::int64_t b_column, std::in
   if (columns < width) std::fill_n(panel, depth * width, T(0));
   for (std::int64_t j = 0; j < columns; ++j)
     for (std::int64_t p = 0; p < depth; ++p) panel[p * width + j] = b[p * b_depth + j * b_column];
+}
+
+// A panel is two vectors wide; the last one is a single vector where that holds its columns.
+template <class T>
+std::int64_t panel_width(std::int64_t columns) {
+  return columns <= static_cast<std::int64_t>(HWY_LANES(T)) ? HWY_LANES(T) : 2 * HWY_LANES(T);
+}
+
+// Where the panel at (depth p, column j) lies among those of pack_all.
+template <class T>
+std::int64_t panel_offset(const Product<T>& product, std::int64_t p, std::int64_t depth, std::int64_t j) {
+  const std::int64_t wide = 2 * HWY_LANES(T), whole = product.n / wide * wide;
+  const std::int64_t padded = whole < product.n ? whole + panel_width<T>(product.n - whole) : whole;
+  return p * padded + depth * j;
+}
+
+template <class T>
+void pack_panel_of(const Product<T>& product, std::int64_t p, std::int64_t depth, std::int64_t j, T* panel) {
+  const std::int64_t columns = std::min<std::int64_t>(2 * HWY_LANES(T), product.n - j);
+  pack_panel(product.b + p * product.b_depth + j * product.b_column, product.b_depth, product.b_column, depth, columns,
+             panel_width<T>(columns), panel);
+}
+
+template <class T>
+void pack_all(const Product<T>& product, T* panels) {
+  for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
+    const std::int64_t depth = std::min(kBlockDepth, product.k - p);
+    for (std::int64_t j = 0; j < product.n; j += 2 * HWY_LANES(T))
+      pack_panel_of(product, p, depth, j, panels + panel_offset(product, p, depth, j));
+  }
 }
 
 template <class T>
@@ -158,24 +237,99 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
   const bool add = product.accumulate || depth_begin > 0;
   for (std::int64_t j = 0; j < product.n; j += 2 * lanes) {
     const std::int64_t columns = std::min(2 * lanes, product.n - j);
-    const bool one_vector = columns <= lanes;
-    pack_panel(product.b + depth_begin * product.b_depth + j * product.b_column, product.b_depth, product.b_column,
-               depth, columns, one_vector ? lanes : 2 * lanes, panel);
+    const bool one_vector = panel_width<T>(columns) == lanes;
+    const T* b = panel;
+    if (product.panels != nullptr)
+      b = product.panels + panel_offset(product, depth_begin, depth, j);
+    else
+      pack_panel_of(product, depth_begin, depth, j, panel);
     for (std::int64_t i = 0; i < strips.count; ++i) {
       const std::int64_t begin = row + strips.begin(i);
       const T* a = kPacked ? packed + strips.begin(i) * depth
                            : product.a + begin * product.a_row + depth_begin * product.a_depth;
       const auto index = static_cast<std::size_t>(strips.size(i) - 1);
-      (one_vector ? narrow : wide)[index]({depth, a, product.a_row, product.a_depth, panel,
+      (one_vector ? narrow : wide)[index]({depth, a, product.a_row, product.a_depth, b,
                                            product.c + begin * product.ldc + j, product.ldc, columns, add});
     }
   }
 }
 
+// All of a product of at most kDirectRows rows for one block of the depth.
 template <class T>
-void multiply_blocks(const Product<T>& product, T* packed_a) {
+void multiply_thin(const Product<T>& product, std::int64_t depth_begin, std::int64_t depth) {
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  constexpr auto narrow = thin_kernels<T, 1>(std::make_index_sequence<kDirectRows>());
+  constexpr auto wide = thin_kernels<T, 2>(std::make_index_sequence<kDirectRows>());
+  const auto index = static_cast<std::size_t>(product.m - 1);
+  for (std::int64_t j = 0; j < product.n; j += 2 * lanes) {
+    const std::int64_t columns = std::min(2 * lanes, product.n - j);
+    const Strip<T> strip{depth,
+                         product.a + depth_begin * product.a_depth,
+                         product.a_row,
+                         product.a_depth,
+                         product.b + depth_begin * product.b_depth + j,
+                         product.c + j,
+                         product.ldc,
+                         columns,
+                         product.accumulate || depth_begin > 0};
+    (columns <= lanes ? narrow : wide)[index](strip, product.b_depth);
+  }
+}
+
+// C[rows] (+)= A[rows, depth] b: rows of A times one column, both read along their depth.
+template <class T, int kRows>
+void dot_rows(const Product<T>& product, std::int64_t row) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  const T* a = product.a + row * product.a_row;
+  hn::Vec<decltype(d)> sums[kRows];
+#pragma GCC unroll 4
+  for (auto& sum : sums) sum = hn::Zero(d);
+  for (std::int64_t p = 0; p < product.k; p += lanes) {
+    const auto b = load_first(d, product.b + p, product.k - p);
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i)
+      sums[i] = hn::MulAdd(load_first(d, a + i * product.a_row + p, product.k - p), b, sums[i]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+    T& c = product.c[(row + i) * product.ldc];
+    const T sum = hn::GetLane(hn::SumOfLanes(d, sums[i]));
+    c = product.accumulate ? c + sum : sum;
+  }
+}
+
+template <class T>
+void multiply_column(const Product<T>& product) {
+  std::int64_t row = 0;
+  for (; row + 4 <= product.m; row += 4) dot_rows<T, 4>(product, row);
+  for (; row < product.m; ++row) dot_rows<T, 1>(product, row);
+}
+
+// The product transposed: rows of C become columns.
+template <class T>
+Product<T> transposed(const Product<T>& p) {
+  Product<T> t = p;
+  t.m = p.n, t.n = p.m;
+  t.a = p.b, t.a_row = p.b_column, t.a_depth = p.b_depth;
+  t.b = p.a, t.b_depth = p.a_depth, t.b_column = p.a_row;
+  t.ldc = p.m;
+  return t;
+}
+
+template <class T>
+void multiply_blocks(Product<T> product, T* packed_a) {
+  const bool column = product.n == 1 && product.panels == nullptr;
+  const bool along_depth = product.a_depth == 1 && (product.b_depth == 1 || product.k == 1);
+  if (column && along_depth && product.a_row != 1) return multiply_column(product);
+  if (column && product.a_row == 1 && product.ldc == 1) product = transposed(product);  // vectors along A, not one lane
+  const bool thin = product.m <= kDirectRows && product.b_column == 1 && product.panels == nullptr;
   for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
     const std::int64_t depth = std::min(kBlockDepth, product.k - p);
+    if (thin) {
+      multiply_thin(product, p, depth);
+      continue;
+    }
     if (packed_a == nullptr) {
       multiply_block<T, false>(product, 0, product.m, p, depth, nullptr);
       continue;
@@ -190,6 +344,8 @@ void multiply_blocks(const Product<T>& product, T* packed_a) {
 
 void multiply_f32(const Product<float>& product, float* packed_a) { multiply_blocks(product, packed_a); }
 void multiply_f64(const Product<double>& product, double* packed_a) { multiply_blocks(product, packed_a); }
+void pack_f32(const Product<float>& product, float* panels) { pack_all(product, panels); }
+void pack_f64(const Product<double>& product, double* panels) { pack_all(product, panels); }
 
 }  // namespace thalweg::cpu::builtin::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -199,11 +355,17 @@ namespace thalweg::cpu::builtin {
 
 HWY_EXPORT(multiply_f32);
 HWY_EXPORT(multiply_f64);
+HWY_EXPORT(pack_f32);
+HWY_EXPORT(pack_f64);
 
 void multiply(const Product<float>& product, float* packed_a) { HWY_DYNAMIC_DISPATCH(multiply_f32)(product, packed_a); }
 void multiply(const Product<double>& product, double* packed_a) {
   HWY_DYNAMIC_DISPATCH(multiply_f64)(product, packed_a);
 }
+
+std::int64_t panels_size(std::int64_t n, std::int64_t k) { return round_up(n, 16) * k; }  // whole vectors of any target
+void pack_panels(const Product<float>& product, float* panels) { HWY_DYNAMIC_DISPATCH(pack_f32)(product, panels); }
+void pack_panels(const Product<double>& product, double* panels) { HWY_DYNAMIC_DISPATCH(pack_f64)(product, panels); }
 
 }  // namespace thalweg::cpu::builtin
 #endif

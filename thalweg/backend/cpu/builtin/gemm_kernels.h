@@ -17,6 +17,7 @@ struct Product {
   T* c;
   std::int64_t ldc;
   bool accumulate;
+  const T* panels = nullptr;  // what pack_panels made of b, which is then not read
 };
 
 inline constexpr std::int64_t kBlockRows = 252;   // of A packed at a time: a multiple of the panels of 6 and 14 rows
@@ -25,5 +26,10 @@ inline constexpr std::int64_t kBlockDepth = 256;  // f32: 252 KiB of A stay in L
 // packed_a holds kBlockRows * kBlockDepth elements; null: A is read in place.
 void multiply(const Product<float>& product, float* packed_a);
 void multiply(const Product<double>& product, double* packed_a);
+
+// B as the kernels read it, for several products with one B: panels holds panels_size(n, k) elements.
+std::int64_t panels_size(std::int64_t n, std::int64_t k);
+void pack_panels(const Product<float>& product, float* panels);
+void pack_panels(const Product<double>& product, double* panels);
 
 }  // namespace thalweg::cpu::builtin

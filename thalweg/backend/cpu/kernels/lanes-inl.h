@@ -68,6 +68,7 @@ HWY_INLINE void store(const Lanes<T>& x, S* to) {
 THALWEG_LANES_BINARY(operator+, Add)
 THALWEG_LANES_BINARY(operator-, Sub)
 THALWEG_LANES_BINARY(operator*, Mul)
+THALWEG_LANES_BINARY(operator/, Div)
 THALWEG_LANES_BINARY(max, Max)
 #undef THALWEG_LANES_BINARY
 
@@ -79,13 +80,23 @@ HWY_INLINE Lanes<T> multiply_add(const Lanes<T>& a, const Lanes<T>& b, const Lan
   return out;
 }
 
-template <class T>
-HWY_INLINE Lanes<T> exp(const Lanes<T>& x) {
-  Lanes<T> out;
-  THALWEG_LANES(i) out.part[i] = math::exp(typename Lanes<T>::D(), x.part[i]);
-  return out;
-}
+#define THALWEG_LANES_MATH(name)                                                  \
+  template <class T>                                                              \
+  HWY_INLINE Lanes<T> name(const Lanes<T>& x) {                                   \
+    Lanes<T> out;                                                                 \
+    THALWEG_LANES(i) out.part[i] = math::name(typename Lanes<T>::D(), x.part[i]); \
+    return out;                                                                   \
+  }
+THALWEG_LANES_MATH(exp)
+THALWEG_LANES_MATH(tanh)
+#undef THALWEG_LANES_MATH
 #undef THALWEG_LANES
+
+template <class T>
+HWY_INLINE Lanes<T> sigmoid(const Lanes<T>& x) {
+  const Lanes<T> one(T(1));
+  return one / (one + exp(Lanes<T>(T(0)) - x));
+}
 
 // Lanes i and i + 8, then i and i + 4, …: the tree every sum ends with.
 template <class T, class Combine>
