@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/pass_testing.h"
 #include "thalweg/graph/procedure.h"
-#include "thalweg/graph/trace.h"
 #include "thalweg/ops/row_ops.h"
 #include "thalweg/plan/batch_split.h"
 #include "thalweg/plan/rematerialise.h"
@@ -14,26 +14,8 @@
 namespace thalweg {
 namespace {
 
-using List = std::vector<Tensor>;
-
-Graph traced(const std::vector<Spec>& arguments, const std::function<List(const List&)>& f) {
-  Trace trace("f");
-  List symbols, results;
-  for (const auto& spec : arguments) symbols.push_back(trace.add_argument(spec));
-  {
-    const TraceScope inside(&trace);
-    results = f(symbols);
-  }
-  return trace.finish(results);
-}
-
-void expect_pass(Graph (*pass)(Graph), const Graph& graph, const std::string& before, const std::string& after) {
-  verify(graph, "trace");
-  EXPECT_EQ("\n" + print(graph), before);
-  const Graph changed = pass(graph);
-  verify(changed, "the pass");
-  EXPECT_EQ("\n" + print(changed), after);
-}
+using testing::expect_pass, testing::traced;
+using List = testing::List;
 
 const Spec vector{f32, {4}}, matrix{f32, {2, 3}};
 
@@ -153,41 +135,6 @@ function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
 %3 f32 [2, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 1, wide_result = 0}
 %5 f32 [3, 3] = matmul %0 %1 {transpose_a = 1, transpose_b = 0, wide_result = 0}
 return %3, %5
-)");
-}
-
-TEST(Passes, multiply_once_takes_one_of_equal_rows) {
-  const Graph graph = traced({{f32, {3}}, {f32, {3, 2}}, matrix}, [](const List& x) {
-    const Tensor rows = broadcast_to(x[0], {4, 3}), columns = broadcast_to(reshape(x[0], {3, 1}), {3, 3});
-    return List{matmul(rows, x[1]), matmul(columns, x[1]), matmul(x[2], rows, {.transpose_b = true}),
-                matmul(full({50, 3}, 2, f32), x[1])};
-  });
-  expect_pass(multiply_once, graph, R"(
-function "f" (%0 f32 [3], %1 f32 [3, 2], %2 f32 [2, 3])
-%3 f32 [4, 3] = broadcast_to %0 {shape = [4, 3]}
-%4 f32 [3, 1] = reshape %0 {shape = [3, 1]}
-%5 f32 [3, 3] = broadcast_to %4 {shape = [3, 3]}
-%6 f32 [4, 2] = matmul %3 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
-%7 f32 [3, 2] = matmul %5 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
-%8 f32 [2, 4] = matmul %2 %3 {transpose_a = 0, transpose_b = 1, wide_result = 0}
-%9 f32 [50, 3] = fill {shape = [50, 3], dtype = 0, real = 2, integer = 2, is_integer = 1}
-%10 f32 [50, 2] = matmul %9 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
-return %6, %7, %8, %10
-)",
-              R"(
-function "f" (%0 f32 [3], %1 f32 [3, 2], %2 f32 [2, 3])
-%3 f32 [4, 3] = broadcast_to %0 {shape = [4, 3]}
-%4 f32 [3, 1] = reshape %0 {shape = [3, 1]}
-%5 f32 [3, 3] = broadcast_to %4 {shape = [3, 3]}
-%11 f32 [1, 3] = reshape %0 {shape = [1, 3]}
-%12 f32 [1, 2] = matmul %11 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
-%6 f32 [4, 2] = broadcast_to %12 {shape = [4, 2]}
-%7 f32 [3, 2] = matmul %5 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
-%8 f32 [2, 4] = matmul %2 %3 {transpose_a = 0, transpose_b = 1, wide_result = 0}
-%13 f32 [1, 3] = fill {shape = [1, 3], dtype = 0, real = 2, integer = 2, is_integer = 1}
-%14 f32 [1, 2] = matmul %13 %1 {transpose_a = 0, transpose_b = 0, wide_result = 0}
-%10 f32 [50, 2] = broadcast_to %14 {shape = [50, 2]}
-return %6, %7, %8, %10
 )");
 }
 

@@ -20,6 +20,7 @@ constexpr Pass passes[] = {
     {"common", eliminate_common},
     {"transposes", fold_transposes},
     {"rows", multiply_once},
+    {"pools", pool_first},
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"precision", narrow_values},

@@ -100,44 +100,32 @@ void strip_kernel(const Strip<T>& s) {
     }
 }
 
-// The same for a product of so few rows that B is read once and in place, its rows `stride` apart. Sums go along in
-// several chains where one alone would wait for itself.
+// The same for a product of so few rows that B is read once and in place, its rows `stride` apart. Sums have the same
+// order: a row's result does not depend on how many there are.
 template <class T, int kRows, int kVectors>
 void thin_kernel(const Strip<T>& s, std::int64_t stride) {
   const hn::ScalableTag<T> d;
   constexpr std::int64_t lanes = HWY_LANES(T);
-  constexpr int chains = kRows * kVectors >= 8 ? 1 : kRows * kVectors >= 4 ? 2 : 4;
-  hn::Vec<decltype(d)> sums[chains][kRows][kVectors];
-  const auto add = [&](int chain, std::int64_t p) HWY_ATTR {
+  hn::Vec<decltype(d)> sums[kRows][kVectors];
+#pragma GCC unroll 16
+  for (auto& row : sums)
+#pragma GCC unroll 2
+    for (auto& sum : row) sum = hn::Zero(d);
+  for (std::int64_t p = 0; p < s.depth; ++p)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       const auto b = load_first(d, s.panel + p * stride + v * lanes, s.columns - v * lanes);
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i)
-        sums[chain][i][v] = hn::MulAdd(hn::Set(d, s.a[i * s.a_row + p * s.a_depth]), b, sums[chain][i][v]);
+        sums[i][v] = hn::MulAdd(hn::Set(d, s.a[i * s.a_row + p * s.a_depth]), b, sums[i][v]);
     }
-  };
-#pragma GCC unroll 4
-  for (auto& chain : sums)
-#pragma GCC unroll 16
-    for (auto& row : chain)
-#pragma GCC unroll 2
-      for (auto& sum : row) sum = hn::Zero(d);
-  std::int64_t p = 0;
-  for (; p + chains <= s.depth; p += chains)
-#pragma GCC unroll 4
-    for (int chain = 0; chain < chains; ++chain) add(chain, p + chain);
-  for (; p < s.depth; ++p) add(0, p);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      auto sum = sums[0][i][v];
-#pragma GCC unroll 4
-      for (int chain = 1; chain < chains; ++chain) sum = hn::Add(sum, sums[chain][i][v]);
       T* c = s.c + i * s.ldc + v * lanes;
       const std::int64_t count = s.columns - v * lanes;
-      store_first(s.accumulate ? hn::Add(load_first(d, c, count), sum) : sum, d, c, count);
+      store_first(s.accumulate ? hn::Add(load_first(d, c, count), sums[i][v]) : sums[i][v], d, c, count);
     }
 }
 
