@@ -4,18 +4,7 @@ set -uo pipefail
 program=$1 driver=$2
 out=$(mktemp) err=$(mktemp) picture=$(mktemp)
 trap 'rm -f "$out" "$err" "$picture"' EXIT
-faults=0
-
-run() {  # STATUS ARGUMENTS…
-  local wanted=$1 status
-  shift
-  "$program" "$@" > "$out" 2> "$err"
-  status=$?
-  [ "$status" -eq "$wanted" ] || fault "thalweg $* left with $status instead of $wanted"
-}
-fault() { echo "FAULT: $1"; faults=$((faults + 1)); }
-says() { grep -qE "$2" "$1" || { fault "expected $2 in:"; cat "$1"; }; }
-silent() { [ ! -s "$1" ] || { fault "expected nothing, got:"; cat "$1"; }; }
+. "$(dirname "$0")/support.sh"
 
 run 0 --version
 says "$out" '^thalweg [0-9]+\.[0-9]+\.[0-9]+$'
