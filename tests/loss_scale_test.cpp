@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <sstream>
 
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/error.h"
@@ -50,6 +51,13 @@ void eager_and_compiled(Optimizer& optimizer, const std::vector<Variable>& varia
   const auto compiled = function(apply);
   test([&](const std::vector<Tensor>& gradients) { return apply(gradients).item<bool>(); });
   test([&](const std::vector<Tensor>& gradients) { return compiled(gradients).item<bool>(); });
+}
+
+TEST(loss_scale, numbers_can_be_printed) {
+  const LossScale scale({.initial = 1024});
+  std::ostringstream out;
+  out << scale.value() << ' ' << scale.skipped();
+  EXPECT_EQ(out.str(), "1024 0");
 }
 
 TEST(loss_scale, a_skipped_step_changes_nothing_but_scale_and_counter) {

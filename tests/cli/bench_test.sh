@@ -5,7 +5,7 @@ program=$1 source=$2
 folder=$(mktemp -d)
 out=$folder/stdout err=$folder/stderr
 trap 'rm -rf "$folder"' EXIT
-source "$(dirname "$0")/support.sh"
+. "$(dirname "$0")/support.sh"
 
 # The workloads of the page that defines them, in its order.
 run 0 bench --list

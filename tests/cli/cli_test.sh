@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # cli_test.sh PROGRAM FAKE_DRIVER_FOLDER: outputs and exit statuses of the command line.
 set -uo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
 program=$1 driver=$2
 out=$(mktemp) err=$(mktemp) picture=$(mktemp)
 trap 'rm -f "$out" "$err" "$picture"' EXIT
-source "$here/support.sh"
+. "$(dirname "$0")/support.sh"
 
 run 0 --version
 says "$out" '^thalweg [0-9]+\.[0-9]+\.[0-9]+$'

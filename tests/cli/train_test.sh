@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # train_test.sh PROGRAM SOURCE_FOLDER: training and tuning by the command line, on small models.
 set -uo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
 program=$1 source=$2
 folder=$(mktemp -d)
 out=$folder/stdout err=$folder/stderr
 trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/support.sh"
 cd "$folder" || exit 1
-source "$here/support.sh"
 losses() { grep -o '"loss":[^,]*,"grad_norm":[^,]*' "$1/log.jsonl"; }
 
 small=(cnn --data shapes --subset 96 --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3)
@@ -96,6 +95,17 @@ run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e-2 --grid clip-norm=0.5,1 --
 says "$out" '^clip-norm  lr +test accuracy  seconds'
 says "$out" '^best: --clip-norm (0.5|1) --lr [0-9e.-]+  \(4 runs in [0-9]+ s\)$'
 says grid.svg '^<svg xmlns='
+run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e30 --optimizer sgd --json
+python3 - "$out" << 'EOP' || fault "tune --json"
+import json, sys
+good, bad, last = [json.loads(line) for line in open(sys.argv[1])]
+assert good["setting"] == {"lr": "1e-3"} and 0 <= good["score"] <= 1 and good["seconds"] > 0, good
+assert bad["setting"] == {"lr": "1e30"} and (bad["score"] is None) == ("error" in bad), bad
+assert last["final"] is True and last["setting"] == good["setting"] and last["score"] == good["score"], last
+assert last["score_name"] == "test accuracy" and last["runs"] == 2, last
+EOP
+run 0 tune "${small[@]}" --memory-budget 2MiB --json
+says "$out" '^{"final":true,"batch":[1-9][0-9]*,"largest_batch":[0-9]+,"lr":[0-9.e-]+}$'
 run 0 tune "${small[@]}" --memory-budget 2MiB --svg rate.svg
 says "$out" '^batch: [1-9]'
 says "$out" '^lr: [0-9.e-]+$'

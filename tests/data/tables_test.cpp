@@ -54,6 +54,12 @@ TEST(csv_files, give_chosen_columns_by_type) {
   EXPECT_TRUE(b[0].item<bool>());
 }
 
+TEST(csv_files, tell_the_names_of_their_columns) {
+  const TestFile file(".csv", "length,\"width, in cm\",kind\n1,2,3\n");
+  EXPECT_EQ(csv_columns(file.path()), (Row{"length", "width, in cm", "kind"}));
+  EXPECT_EQ(csv_columns(file.path(), {.header = false}), (Row{"0", "1", "2"}));
+}
+
 TEST(csv_files, say_where_a_value_is_wrong_and_go_on) {
   const TestFile file(".csv", "a,b\n1,2\n3,x\n5,\n7\n9,10\n");
   auto it = csv(file.path()).iterator();

@@ -197,6 +197,29 @@ return %3
 )");
 }
 
+TEST(Passes, view_parts_cuts_leading_axes_in_place) {
+  const Graph graph = traced({{f32, {1, 3, 2}}}, [](const List& x) {
+    const auto rows = split(x[0], {1, 2}, 1), columns = split(x[0], {1, 1}, 2);
+    return List{exp(rows[1]), exp(columns[0])};
+  });
+  expect_pass(view_parts, graph, R"(
+function "f" (%0 f32 [1, 3, 2])
+%1 f32 [1, 1, 2], %2 f32 [1, 2, 2] = split %0 {sizes = [1, 2], axis = 1}
+%3 f32 [1, 3, 1], %4 f32 [1, 3, 1] = split %0 {sizes = [1, 1], axis = 2}
+%5 f32 [1, 2, 2] = exp %2
+%6 f32 [1, 3, 1] = exp %3
+return %5, %6
+)",
+              R"(
+function "f" (%0 f32 [1, 3, 2])
+%8 f32 [1, 2, 2] = slice %0 {begin = [0, 1, 0], size = [1, 2, 2]}
+%3 f32 [1, 3, 1], %4 f32 [1, 3, 1] = split %0 {sizes = [1, 1], axis = 2}
+%5 f32 [1, 2, 2] = exp %8
+%6 f32 [1, 3, 1] = exp %3
+return %5, %6
+)");
+}
+
 TEST(Passes, fuse_reductions_keeps_what_is_only_reduced_out_of_memory) {
   const Graph graph = fuse(traced({matrix}, [](const List& x) {
     const Tensor shared = exp(x[0]);

@@ -24,7 +24,7 @@ BELOW = {
     "nn": ["core", "ops", "autodiff"],
     "optim": ["core", "ops", "autodiff", "nn"],
     "checkpoint": ["core", "ops", "interop", "nn", "optim", "data"],
-    "summary": ["core", "ops"],
+    "summary": ["core", "ops", "interop"],
     "train": ["core", "ops", "autodiff", "nn", "losses", "metrics", "optim", "data", "plan", "checkpoint", "summary"],
     "data": ["core", "ops", "interop"],
 }

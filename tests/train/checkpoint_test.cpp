@@ -70,6 +70,64 @@ TEST(checkpoint, training_goes_on_with_the_same_bits) {
   EXPECT_EQ(std::int64_t{run.adam.iterations()}, 12);
 }
 
+// Zeros of the first kernel after each step of a schedule that has its last change at step 8.
+struct Pruned : Training {
+  void prune() {
+    model(zeros({16, 3}));
+    pruning.emplace(nn::prune(model, {.sparsity = 0.8, .schedule = nn::PruneSchedule{.end = 8, .every = 2}}));
+  }
+  std::vector<double> sparsities(int from, int to) {
+    std::vector<double> seen;
+    for (int i = from; i < to; ++i) {
+      if (pruning) pruning->update(i);
+      train(i, i + 1);
+      seen.push_back(reduce_mean(cast(model.variables()[0].value() == 0, f64)).item<double>());
+    }
+    return seen;
+  }
+  std::vector<float> kernel() const { return model.variables()[0].value().to_vector<float>(); }
+  std::optional<nn::Pruning> pruning;
+};
+
+TEST(checkpoint, pruning_goes_on_with_its_masks_and_its_schedule) {
+  const Folder folder;
+  random::set_seed(3);
+  Pruned whole;
+  whole.prune();
+  whole.sparsities(0, 5);
+  Manager(folder.path()).save(5, whole.items());
+  const auto wanted = whole.sparsities(5, 12);
+  EXPECT_GT(wanted[0], 0.5);
+  EXPECT_LT(wanted[0], wanted.back());
+  EXPECT_NEAR(wanted.back(), 0.8, 0.05);
+  for (const bool pruned_first : {false, true}) {
+    SCOPED_TRACE(pruned_first);
+    random::set_seed(99);
+    Pruned again;
+    if (pruned_first) again.prune();
+    EXPECT_EQ(Manager(folder.path()).restore_latest(again.items()), 5);
+    if (!pruned_first) again.prune();  // building the model does not change it
+    EXPECT_EQ(again.sparsities(5, 12), wanted);
+    EXPECT_EQ(again.kernel(), whole.kernel());
+  }
+  Pruned held;  // without a schedule the masks stay as they were
+  Manager(folder.path()).restore_latest(held.items());
+  EXPECT_EQ(held.sparsities(5, 9), std::vector<double>(4, wanted[0]));
+}
+
+TEST(checkpoint, one_from_before_pruning_brings_whole_weights_back) {
+  const Folder folder;
+  Pruned run;
+  run.sparsities(0, 2);
+  Manager(folder.path()).save(2, run.items());
+  const auto wanted = run.kernel();
+  nn::prune(run.model, {.sparsity = 0.5});
+  EXPECT_NE(run.kernel(), wanted);
+  Manager(folder.path()).restore_latest(run.items());
+  EXPECT_EQ(run.kernel(), wanted);
+  EXPECT_EQ(run.sparsities(2, 4), std::vector<double>(2, 0));
+}
+
 TEST(checkpoint, keeps_the_newest_and_names_the_last) {
   const Folder folder;
   Variable w(tensor({1.f, 2.f}), {.name = "w"});

@@ -7,6 +7,7 @@
 
 #include "tests/train/folder.h"
 #include "thalweg/core/crc32c.h"
+#include "thalweg/interop/image.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg {
@@ -133,12 +134,56 @@ TEST(summary, histograms_count_every_finite_value) {
   EXPECT_EQ(events[3].in(5).in(1).in(9).in(1).texts.at(1).at(0), "text");
 }
 
+// The pictures of an event of the image plugin, decoded; their sizes are checked.
+std::vector<Tensor> images_in(const Fields& event, int channels) {
+  const Fields value = event.in(5).in(1);
+  EXPECT_EQ(value.in(9).in(1).texts.at(1).at(0), "images");
+  EXPECT_EQ(value.in(9).integers.at(4).at(0), 3u);
+  EXPECT_EQ(value.in(8).integers.at(1).at(0), 7u);  // DT_STRING
+  const auto parts = value.in(8).texts.at(8);
+  EXPECT_EQ(Fields(value.in(8).in(2).texts.at(2).at(0)).integers.at(1).at(0), parts.size());
+  std::vector<Tensor> images;
+  for (std::size_t i = 2; i < parts.size(); ++i) {
+    images.push_back(decode_image(parts[i], channels, 1 << 20, "event"));
+    EXPECT_EQ(std::to_string(images.back().shape()[1]), parts[0]);
+    EXPECT_EQ(std::to_string(images.back().shape()[0]), parts[1]);
+  }
+  return images;
+}
+
+TEST(summary, images_are_png_files_of_the_image_plugin) {
+  const Folder folder;
+  summary::Writer w(folder.path());
+  const Tensor batch = cast(reshape(arange(4 * 2 * 5 * 3), {4, 2, 5, 3}), u8);
+  w.image("batch", batch, 7, {.most = 2});
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  w.image("floats", tensor({{0.f, 0.5f, 1.f}, {-3.f, none, 9.f}}), 7);
+  w.image("alpha", cast(reshape(arange(8), {1, 2, 4}), u8), 7);
+  w.flush();
+  const auto events = events_of(w.path());
+  EXPECT_EQ(events[1].integers.at(2).at(0), 7u);
+  const auto pictures = images_in(events[1], 3);
+  ASSERT_EQ(pictures.size(), 2u);
+  for (std::int64_t i = 0; i < 2; ++i)
+    EXPECT_EQ(pictures[static_cast<std::size_t>(i)].to_vector<std::uint8_t>(),
+              slice(batch, {i, 0, 0, 0}, {1, -1, -1, -1}).to_vector<std::uint8_t>());
+  EXPECT_EQ(images_in(events[2], 1).at(0).to_vector<std::uint8_t>(),
+            (std::vector<std::uint8_t>{0, 128, 255, 0, 0, 255}));
+  EXPECT_EQ(images_in(events[3], 4).at(0).to_vector<std::uint8_t>(),
+            (std::vector<std::uint8_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
 TEST(summary, mistakes_are_errors) {
   EXPECT_THROW(summary::Writer("/proc/none"), Error);
   const Folder folder;
   summary::Writer w(folder.path());
   EXPECT_THROW(w.scalar("", 1, 1), Error);
   EXPECT_THROW(w.histogram("h", zeros({2}), 1, {.buckets = 0}), Error);
+  EXPECT_THROW(w.image("i", zeros({4}), 1), Error);
+  EXPECT_THROW(w.image("i", zeros({4, 4, 2}), 1), Error);
+  EXPECT_THROW(w.image("i", zeros({0, 4, 4, 1}), 1), Error);
+  EXPECT_THROW(w.image("i", zeros({4, 4}, i32), 1), Error);
+  EXPECT_THROW(w.image("i", zeros({4, 4}), 1, {.most = 0}), Error);
 }
 
 }  // namespace

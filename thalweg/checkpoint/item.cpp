@@ -2,6 +2,8 @@
 
 #include "thalweg/checkpoint/state.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/mask.h"
+#include "thalweg/ops/creation/creation.h"
 
 namespace thalweg::checkpoint {
 namespace {
@@ -27,16 +29,51 @@ void assign(const Named& variables, const Values& values) {
   for (auto [name, variable] : variables) variable.assign(values.at(name));
 }
 
+// The masks of weights that are pruned, under names of their own.
+Named masks_of(const nn::Module& module) {
+  Named masks;
+  for (const auto& variable : module.variables())
+    if (const Variable mask = mask_of(variable); mask.defined()) masks.emplace(mask_name(variable), mask);
+  return masks;
+}
+
+Named with_masks(const nn::Module& module) {
+  Named all = checkpoint::named(module);
+  all.merge(masks_of(module));
+  return all;
+}
+
+// A checkpoint from before weights were pruned: all of them are kept again.
+void load_module(nn::Module& module, Values values) {
+  for (const auto& [name, mask] : masks_of(module)) values.try_emplace(name, full(mask.shape(), true, boolean));
+  module.set_weights(values);
+}
+
+// Masks fit the weights beside them, and the weights fit the module.
+void check_module(const nn::Module& module, Values values) {
+  for (auto at = values.begin(); at != values.end();) {
+    const auto& [name, mask] = *at;
+    const auto weight = name.ends_with("/mask") ? values.find(name.substr(0, name.rfind('/'))) : values.end();
+    const bool is_mask = mask.dtype() == boolean && weight != values.end();
+    if (is_mask)
+      TW_CHECK_USER(mask.shape() == weight->second.shape(), "checkpoint",
+                    "the checkpoint is damaged, or of another model",
+                    "\"{}\": expected the shape of its weight, {}, got {}", name, weight->second.shape(), mask.shape());
+    at = is_mask ? values.erase(at) : std::next(at);
+  }
+  check_weights(module, values, true);
+}
+
 }  // namespace
 
 Item::Item(nn::Module* module)
     : Item(
           "module",
           [module] {
-            return ItemState{values_of(named(*module)), {}};
+            return ItemState{values_of(with_masks(*module)), {}};
           },
-          [module](const ItemState& state) { module->set_weights(state.tensors); },
-          [module](const ItemState& state) { check_weights(*module, state.tensors, true); }) {}
+          [module](const ItemState& state) { load_module(*module, state.tensors); },
+          [module](const ItemState& state) { check_module(*module, state.tensors); }) {}
 
 Item::Item(optim::Optimizer* optimizer)
     : Item(

@@ -63,6 +63,7 @@ struct TuneOptions {
   TrainOptions train;
   std::vector<std::string> grid;  // "lr=1e-3,1e-2"
   std::string svg;
+  bool json = false;
 };
 int tune(const TuneOptions& options);  // good or interrupted
 

@@ -3,7 +3,7 @@
 namespace thalweg::cli {
 namespace {
 
-constexpr std::int64_t largest_shuffle = 1 << 17;
+constexpr std::int64_t largest_shuffle = 1 << 17;  // examples in a buffer; what is reached by number needs none
 
 // x as the model takes it: values from 0 to 1, and the axes of its input.
 Tensor adapted(const Tensor& x, const Spec& input) {
@@ -39,7 +39,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
   made.text.emplace(request.data);
   const std::int64_t windows = (made.text->size() - 1) / context;
   if (windows < 2)
-    throw Error(ErrorCode::invalid_argument, "train",
+    throw Error(ErrorCode::failed_precondition, "train",
                 request.data + " has " + std::to_string(made.text->size()) + " characters, expected two windows of " +
                     std::to_string(context) + " or more",
                 "take a longer text, or --set context=32");
@@ -61,12 +61,15 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
     return generated_clicks(request, settings);
   }
   Datasets made = step.model == "gpt" ? text_windows(request, step) : file_examples(request, step);
+  check_classes(made, request, settings);
   if (request.subset > 0 && request.subset < made.examples) {
     made.examples = request.subset;
     made.training = made.training->take(request.subset);
   }
-  made.training = batches(made.training->shuffle(std::min(made.examples, largest_shuffle), {.seed = request.seed}),
-                          request, step.arguments[0], made.streamed);
+  const bool by_number = made.training->cardinality() >= 0;
+  const std::int64_t window = by_number ? made.examples : std::min(made.examples, largest_shuffle);
+  made.training =
+      batches(made.training->shuffle(window, {.seed = request.seed}), request, step.arguments[0], made.streamed);
   if (made.test) made.test = batches(*made.test, request, step.arguments[0], made.streamed);
   return made;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 // What the models are trained on: a data set by name or path, cut into batches of the model's kind.
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/steps.h"
 #include "thalweg/thalweg.h"
@@ -32,7 +34,21 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
 
 // Single examples, training and test apart; load_datasets makes batches of them.
 Datasets file_examples(const DataRequest& request, const models::TrainingStep& step);
+Datasets csv_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step);
+Datasets npy_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step);
+Datasets tfrecord_examples(const std::vector<std::string>& files, const DataRequest& request,
+                           const models::TrainingStep& step);
+// Arrays x and y, or x_train, y_train, x_test and y_test as Keras has them.
+Datasets array_examples(const std::string& name, const std::map<std::string, Tensor>& arrays,
+                        const DataRequest& request, const models::TrainingStep& step);
 // Batches at once.
 Datasets generated_clicks(const DataRequest& request, const models::Settings& settings);
+
+// Counts the examples, checks that the model can be trained on them, and learns the number of classes.
+void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step);
+// Every tenth of so many examples is for the test, the others are for training.
+void hold_out(Datasets& made, const data::Dataset& all);
+// That the classes which the user has set are enough for the data.
+void check_classes(const Datasets& made, const DataRequest& request, const models::Settings& settings);
 
 }  // namespace thalweg::cli

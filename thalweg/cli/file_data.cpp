@@ -1,6 +1,6 @@
 // Examples of files and of generators, by the path that --data gives.
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "thalweg/cli/datasets.h"
 
@@ -10,6 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* fashion_mnist = "/usr/share/datasets/fashion-mnist";  // Debian's dataset-fashion-mnist
+constexpr const char* idx_images = "train-images-idx3-ubyte";
 constexpr std::int64_t shapes_of_an_epoch = 4096, shapes_of_the_test = 512;
 constexpr std::int64_t bytes_of_shapes = MiB(256);  // at most, of an epoch
 
@@ -25,24 +26,20 @@ std::string idx_file(const fs::path& folder, const std::string& name) {
   return "";
 }
 
-// Two arrays with as many rows, as examples.
-data::Dataset pairs(const Tensor& x, const Tensor& y) { return data::from_tensor_slices({x, y}); }
-
-Datasets idx_folder(const std::string& folder) {
-  const auto load = [&](const std::string& name) {
-    const std::string path = idx_file(folder, name);
-    if (path.empty())
-      throw Error(ErrorCode::not_found, "train", "there is no " + name + " in " + folder,
-                  "give the folder of MNIST's kind");
-    return data::load_idx(path);
+// MNIST's four files; the two of the test may be missing.
+Datasets idx_folder(const std::string& folder, const DataRequest& request, const models::TrainingStep& step) {
+  std::map<std::string, Tensor> arrays;
+  const auto load = [&](const char* array, const std::string& name) {
+    if (const std::string path = idx_file(folder, name); !path.empty()) arrays[array] = data::load_idx(path);
   };
-  const Tensor x = load("train-images-idx3-ubyte"), y = load("train-labels-idx1-ubyte");
-  Datasets made{.name = folder};
-  made.examples = x.shape()[0];
-  made.training = pairs(x, y);
-  made.test = pairs(load("t10k-images-idx3-ubyte"), load("t10k-labels-idx1-ubyte"));
-  made.settings["classes"] = "10";
-  return made;
+  load("x_train", idx_images), load("y_train", "train-labels-idx1-ubyte");
+  load("x_test", "t10k-images-idx3-ubyte"), load("y_test", "t10k-labels-idx1-ubyte");
+  if (!arrays.contains("x_train") || !arrays.contains("y_train"))
+    throw Error(ErrorCode::not_found, "train",
+                std::string("there is no ") + (arrays.contains("x_train") ? "train-labels-idx1-ubyte" : idx_images) +
+                    " in " + folder,
+                "give a folder of MNIST's kind; Debian's is in the package dataset-fashion-mnist");
+  return array_examples(folder, arrays, request, step);
 }
 
 // Drawn once and held in memory: no thread draws while a step runs, whose memory is measured.
@@ -74,61 +71,30 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   return made;
 }
 
-// Every tenth example is for the test.
-void hold_out(Datasets& made, const data::Dataset& all) {
-  const auto part = [&](bool test) {
-    return all.enumerate()
-        .filter([test](const data::Element& e) { return (e[0].item<std::int64_t>() % 10 == 9) == test; })
-        .map([](const data::Element& e) {
-          return data::Element{e[1], e[2]};
-        });
+// Files with this ending in a folder, in the order of their names; a file itself if it has the ending.
+std::vector<std::string> files_of(const std::string& path, const std::vector<std::string>& endings) {
+  const auto fits = [&](const std::string& name) {
+    return std::any_of(endings.begin(), endings.end(), [&](const std::string& end) { return ends_with(name, end); });
   };
-  std::int64_t count = 0;
-  for (auto it = all.iterator(); it.next();) ++count;
-  if (count < 2)
-    throw Error(ErrorCode::invalid_argument, "train", made.name + " has " + std::to_string(count) + " examples",
-                "give two or more");
-  made.examples = count - count / 10;
-  made.training = part(false);
-  if (count >= 10) made.test = part(true);
-}
-
-// The last column is the label.
-data::Dataset csv(const std::string& path, bool numbers) {
-  std::ifstream file(path);
-  std::string header;
-  if (!std::getline(file, header)) throw Error(ErrorCode::not_found, "train", "cannot read " + path, "check the path");
-  while (!header.empty() && (header.back() == '\r' || header.back() == '"')) header.pop_back();
-  std::string label = header.substr(header.find_last_of(",") + 1);
-  if (!label.empty() && label.front() == '"') label.erase(0, 1);
-  return data::csv(path, {.label = label, .label_dtype = numbers ? f32 : i32});
-}
-
-// Arrays x and y, or x_train, y_train, x_test and y_test as Keras has them.
-Datasets npz(const std::string& path) {
-  const auto arrays = data::load_npz(path);
-  const auto find = [&](const char* name, const char* other) -> const Tensor& {
-    for (const char* one : {name, other})
-      if (const auto at = arrays.find(one); at != arrays.end()) return at->second;
-    throw Error(ErrorCode::not_found, "train", path + " has no array \"" + name + "\"",
-                "store x and y, or x_train, y_train, x_test and y_test");
-  };
-  Datasets made{.name = path};
-  const Tensor &x = find("x_train", "x"), &y = find("y_train", "y");
-  if (!arrays.contains("x_test")) {
-    hold_out(made, pairs(x, y));
-    return made;
+  std::vector<std::string> files;
+  if (!fs::is_directory(path)) {
+    if (fits(path)) files.push_back(path);
+    return files;
   }
-  made.examples = x.shape()[0];
-  made.training = pairs(x, y);
-  made.test = pairs(find("x_test", "x_test"), find("y_test", "y_test"));
-  return made;
+  for (const auto& entry : fs::directory_iterator(path))
+    if (fits(entry.path().string())) files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
-// Records with the features x (floats, as many as the model's input has) and y (a whole number).
-data::Dataset tfrecord(const std::string& path, const Spec& input, bool numbers) {
-  return data::tfrecord(path, {.features = {{.name = "x", .dtype = f32, .shape = Ints(input.shape.suffix(1))},
-                                            {.name = "y", .dtype = numbers ? f32 : i64}}});
+Datasets images(const std::string& folder, const Spec& input) {
+  const std::int64_t side = input.rank() == 4 ? input.shape[1] : 28;
+  const int channels = input.rank() == 4 ? static_cast<int>(input.shape[3]) : 1;
+  const auto all = data::image_folder(folder, {.height = side, .width = side, .channels = channels});
+  Datasets made{.name = folder, .examples = all.cardinality(), .streamed = true};
+  made.settings["classes"] = std::to_string(std::max<std::size_t>(2, data::class_names(folder).size()));
+  hold_out(made, all);
+  return made;
 }
 
 }  // namespace
@@ -140,27 +106,26 @@ Datasets file_examples(const DataRequest& request, const models::TrainingStep& s
   if (data == "shapes") return shapes(request, step);
   if (data == "fashion-mnist") {
     if (!fs::exists(fashion_mnist) && request.data.empty() && input.rank() == 4) return shapes(request, step);
-    return idx_folder(fashion_mnist);
+    return idx_folder(fashion_mnist, request, step);
   }
-  if (!idx_file(data, "train-images-idx3-ubyte").empty()) return idx_folder(data);
-  if (ends_with(data, ".npz")) return npz(data);
-  Datasets made{.name = data, .streamed = true};
-  if (ends_with(data, ".csv")) {
-    hold_out(made, csv(data, request.numbers));
-  } else if (ends_with(data, ".tfrecord")) {
-    hold_out(made, tfrecord(data, input, request.numbers));
-  } else if (fs::is_directory(data)) {
-    const std::int64_t size = input.rank() == 4 ? input.shape[1] : 28;
-    hold_out(made, data::image_folder(data, {.height = size,
-                                             .width = size,
-                                             .channels = input.rank() == 4 ? static_cast<int>(input.shape[3]) : 1}));
-    made.settings["classes"] = std::to_string(data::class_names(data).size());
-  } else {
-    throw Error(
-        ErrorCode::not_found, "train", "expected data at " + data + ", got no file or folder of a known kind",
-        "known are fashion-mnist, shapes, a folder of MNIST's kind or of images by class, .csv, .npz, .tfrecord");
+  if (!fs::exists(data))
+    throw Error(ErrorCode::not_found, "train", "there is no file or folder " + data, "check the path of --data");
+  if (ends_with(data, idx_images)) return idx_folder(fs::absolute(data).parent_path().string(), request, step);
+  if (!idx_file(data, idx_images).empty()) return idx_folder(data, request, step);
+  if (ends_with(data, ".csv")) return csv_examples(data, request, step);
+  if (const auto records = files_of(data, {".tfrecord", ".tfrecords"}); !records.empty())
+    return tfrecord_examples(records, request, step);
+  if (data.ends_with(".npz") || !files_of(data, {".npy"}).empty()) return npy_examples(data, request, step);
+  if (fs::is_directory(data)) {
+    if (step.arguments[1].rank() > 1)
+      throw Error(ErrorCode::failed_precondition, "train",
+                  "a folder of images has classes for labels, " + step.model + " needs a class for every pixel",
+                  "store images and masks as x and y of an .npz");
+    return images(data, input);
   }
-  return made;
+  throw Error(ErrorCode::failed_precondition, "train", data + " is of no kind that " + step.model + " is trained on",
+              "known are fashion-mnist, shapes, .csv, .npy, .npz, .tfrecord, a folder of such arrays or records, of "
+              "MNIST's kind, or of images by class; a text is for gpt");
 }
 
 }  // namespace thalweg::cli

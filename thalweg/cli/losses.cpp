@@ -4,28 +4,43 @@
 namespace thalweg::cli {
 namespace {
 
-Tensor sparse_crossentropy(const Tensor& y, const Tensor& p, const Tensor& w) {
-  return losses::sparse_categorical_crossentropy(y, p, {.from_logits = true, .sample_weight = w});
+// A loss that can be told that it is given logits, as the models' results are.
+template <auto loss, class Options>
+Tensor of_logits(const Tensor& y, const Tensor& p, const Tensor& w) {
+  return loss(y, p, Options{.from_logits = true, .sample_weight = w});
 }
-Tensor crossentropy(const Tensor& y, const Tensor& p, const Tensor& w) {
-  return losses::categorical_crossentropy(y, p, {.from_logits = true, .sample_weight = w});
+// One that needs what makes probabilities of them.
+template <auto loss, auto probabilities, class Options = losses::LossOptions>
+Tensor of_probabilities(const Tensor& y, const Tensor& p, const Tensor& w) {
+  return loss(y, probabilities(p), Options{.sample_weight = w});
 }
-Tensor binary_crossentropy(const Tensor& y, const Tensor& p, const Tensor& w) {
-  return losses::binary_crossentropy(y, p, {.from_logits = true, .sample_weight = w});
-}
+Tensor classes(const Tensor& logits) { return softmax(logits); }
+Tensor yes_or_no(const Tensor& logits) { return sigmoid(logits); }
 
-// Of logits, where the name is that of a crossentropy.
 const std::vector<std::pair<std::string, train::Loss>>& entries() {
+  using namespace losses;
   static const std::vector<std::pair<std::string, train::Loss>> list = {
-      {"sparse_categorical_crossentropy", sparse_crossentropy},
-      {"categorical_crossentropy", crossentropy},
-      {"binary_crossentropy", binary_crossentropy},
-      {"mean_squared_error", losses::mean_squared_error},
-      {"mean_absolute_error", losses::mean_absolute_error},
-      {"huber", losses::huber},
-      {"log_cosh", losses::log_cosh},
-      {"poisson", losses::poisson},
-      {"hinge", losses::hinge},
+      {"sparse_categorical_crossentropy",
+       of_logits<sparse_categorical_crossentropy, SparseCategoricalCrossentropyOptions>},
+      {"categorical_crossentropy", of_logits<categorical_crossentropy, CrossentropyOptions>},
+      {"binary_crossentropy", of_logits<binary_crossentropy, CrossentropyOptions>},
+      {"categorical_focal_crossentropy",
+       of_logits<categorical_focal_crossentropy, CategoricalFocalCrossentropyOptions>},
+      {"binary_focal_crossentropy", of_logits<binary_focal_crossentropy, BinaryFocalCrossentropyOptions>},
+      {"kl_divergence", of_probabilities<kl_divergence, classes>},
+      {"dice", of_probabilities<dice, yes_or_no, DiceOptions>},
+      {"tversky", of_probabilities<tversky, yes_or_no, TverskyOptions>},
+      {"mean_squared_error", mean_squared_error},
+      {"mean_absolute_error", mean_absolute_error},
+      {"mean_absolute_percentage_error", mean_absolute_percentage_error},
+      {"mean_squared_logarithmic_error", mean_squared_logarithmic_error},
+      {"huber", huber},
+      {"log_cosh", log_cosh},
+      {"poisson", poisson},
+      {"hinge", hinge},
+      {"squared_hinge", squared_hinge},
+      {"categorical_hinge", categorical_hinge},
+      {"cosine_similarity", cosine_similarity},
   };
   return list;
 }

@@ -63,8 +63,9 @@ void add_plan(CLI::App& app, cli::PlanOptions& options) {
 void add_training(CLI::App& command, cli::TrainOptions& o) {
   add_model(command, o.model);
   const auto at_least_one = CLI::PositiveNumber;
-  command.add_option("--data", o.data,
-                     "fashion-mnist, shapes, or a path: idx or image folder, csv, npz, tfrecord, text");
+  command.add_option(
+      "--data", o.data,
+      "fashion-mnist, shapes, or a path: csv, npy, npz, tfrecord, text, a folder of idx files or images");
   command.add_option("--epochs", o.epochs, "passes over the data")->check(at_least_one);
   command.add_option("--steps", o.steps, "steps in all, those before --resume too")->check(at_least_one);
   command.add_option("--batch", o.batch, "examples in a batch")->check(at_least_one);
@@ -105,6 +106,7 @@ void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
   add_training(*command, options.train);
   command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated");
   command->add_option("--svg", options.svg, "a file for a picture");
+  command->add_flag("--json", options.json, "one JSON object on a line for every run of a grid, and one at the end");
   command->callback([&] { status = cli::tune(options); });
 }
 

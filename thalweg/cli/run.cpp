@@ -67,8 +67,13 @@ Run::Run(const TrainOptions& options) : options_(options) {
 }
 
 void Run::make_data() {
-  const bool numbers = !options_.loss.empty() && options_.loss.find("crossentropy") == std::string::npos;
+  const bool numbers = !options_.loss.empty() && options_.loss != "sparse_categorical_crossentropy";
   datasets_ = load_datasets({options_.data, batch_, options_.subset, options_.seed, numbers}, step_, settings_);
+  const bool among_classes = options_.loss.starts_with("categorical_") || options_.loss == "kl_divergence";
+  if (const auto found = datasets_.settings.find("classes");
+      among_classes && found != datasets_.settings.end() && found->second == "1")
+    throw UsageError("expected labels as rows of probabilities with --loss " + options_.loss +
+                     "; classes by number go with sparse_categorical_crossentropy");
   for (const auto& [name, value] : datasets_.settings) settings_.try_emplace(name, value);
   epoch_steps_ = (datasets_.examples + batch_ - 1) / batch_;
   epochs_ = options_.epochs;

@@ -1,10 +1,14 @@
+#include <cmath>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "thalweg/cli/run.h"
 
 namespace thalweg::cli {
 namespace {
+
+using nlohmann::ordered_json;
 
 constexpr std::int64_t usual_subset = 2048;  // examples, where none are asked for
 
@@ -29,6 +33,40 @@ double score_of(const TrainOptions& options) {
   return value ? *value : result.history.last("loss");
 }
 
+double seconds_of(const train::GridSearch& found) {
+  double seconds = 0;
+  for (const auto& row : found.rows) seconds += row.seconds;
+  return seconds;
+}
+
+void print_table(const train::GridSearch& found) {
+  std::cout << found.table().text() << "best:";
+  for (const auto& [name, choice] : found.best_setting()) std::cout << " --" << name << ' ' << choice.text();
+  std::cout << "  (" << found.rows.size() << " runs in " << static_cast<std::int64_t>(seconds_of(found) + 0.5)
+            << " s)\n";
+}
+
+// A line for every run, and one for the best.
+void print_json(const train::GridSearch& found) {
+  const auto described = [&](const train::GridSearch::Row& row) {
+    ordered_json setting = ordered_json::object();
+    for (const auto& [name, choice] : row.setting) setting[name] = choice.text();
+    const bool good = row.error.empty() && std::isfinite(row.score);
+    return ordered_json{{"setting", setting}, {"score", good ? ordered_json(row.score) : ordered_json()}};
+  };
+  for (const auto& row : found.rows) {
+    ordered_json line = described(row);
+    line["seconds"] = row.seconds;
+    if (!row.error.empty()) line["error"] = row.error;
+    std::cout << line.dump() << '\n';
+  }
+  ordered_json last{{"final", true}, {"score_name", found.score}};
+  last.update(described(found.rows.at(found.best)));
+  last["runs"] = found.rows.size();
+  last["seconds"] = seconds_of(found);
+  std::cout << last.dump() << '\n';
+}
+
 void tune_grid(const TuneOptions& options) {
   const auto grid = parse_grid(options.grid);
   const Run first(options.train);  // for the name of the score, and wrong options
@@ -42,11 +80,7 @@ void tune_grid(const TuneOptions& options) {
                                         {.maximize = first.metric() != "loss",
                                          .score = "test " + std::string(first.metric_title()),
                                          .log = [](const std::string& line) { std::cerr << line << '\n'; }});
-  double seconds = 0;
-  for (const auto& row : found.rows) seconds += row.seconds;
-  std::cout << found.table().text() << "best:";
-  for (const auto& [name, choice] : found.best_setting()) std::cout << " --" << name << ' ' << choice.text();
-  std::cout << "  (" << found.rows.size() << " runs in " << static_cast<std::int64_t>(seconds + 0.5) << " s)\n";
+  options.json ? print_json(found) : print_table(found);
   if (!options.svg.empty()) found.write_svg(options.svg);
 }
 
@@ -55,16 +89,22 @@ void tune_finders(const TuneOptions& options) {
   Run run(options.train);
   auto iterator = run.datasets().training->iterator();
   const auto example = iterator.next();
+  ordered_json last{{"final", true}};
   if (run.memory_budget() > 0) {
     const auto batch = train::find_batch_size(
         run.model(), *example,
         {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
-    std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
+    if (!options.json) std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
+    last["batch"] = batch.suggestion, last["largest_batch"] = batch.largest;
   }
   const auto rate = train::find_learning_rate(
       run.model(), *run.datasets().training,
       {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
-  std::cout << rate.table().text() << "lr: " << rate.suggestion << '\n';
+  last["lr"] = rate.suggestion;
+  if (options.json)
+    std::cout << last.dump() << '\n';
+  else
+    std::cout << rate.table().text() << "lr: " << rate.suggestion << '\n';
   if (!options.svg.empty()) rate.write_svg(options.svg);
 }
 

@@ -45,6 +45,15 @@ Variable mask_of(const Variable& variable) {
   return found == all.of.end() ? Variable() : found->second;
 }
 
+std::string mask_name(const Variable& variable) { return variable.name() + "/mask"; }
+
+void load_mask(const Variable& variable, const Tensor& keep) {
+  if (Variable mask = mask_of(variable); mask.defined())
+    mask.assign(keep);
+  else
+    set_mask(variable, Variable(keep, {.name = mask_name(variable), .trainable = false}));
+}
+
 std::uint64_t mask_version() { return masks().version; }
 
 }  // namespace thalweg

@@ -11,6 +11,10 @@ void set_mask(const Variable& variable, const Variable& mask);
 void clear_mask(const Variable& variable);
 Variable mask_of(const Variable& variable);  // undefined: none
 
+std::string mask_name(const Variable& variable);  // in checkpoints
+// Gives the variable a mask with these values; a mask that it has takes them.
+void load_mask(const Variable& variable, const Tensor& keep);
+
 std::uint64_t mask_version();  // counts calls of set_mask
 
 }  // namespace thalweg

@@ -39,6 +39,7 @@ struct CsvOptions {
   std::int64_t max_record = 1 << 20;   // bytes
 };
 TW_API Dataset csv(const std::string& path, const CsvOptions& options = {});
+TW_API std::vector<std::string> csv_columns(const std::string& path, const CsvOptions& options = {});  // their names
 
 // ---- TFRecord (gzip too), read record by record, checksums checked
 struct Feature {

@@ -92,6 +92,47 @@ class Over : public Cursor {
   CursorPtr input_;
 };
 
+// One that counts what it draws; elements that could not be drawn count too.
+class Counting : public Over {
+ public:
+  // `element` is how the number is called in errors about states: "the element of take".
+  Counting(CursorPtr input, StageCounters& counters, const char* element)
+      : Over(std::move(input)), counters_(counters), element_(element) {}
+  void start(std::int64_t epoch) override {
+    position_ = 0;
+    Over::start(epoch);
+  }
+  void save(StateWriter& state) const override {
+    state.put(position_);
+    Over::save(state);
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    position_ = state.take(element_);
+    Over::restore(epoch, state);
+  }
+  void seek(std::int64_t position) override {
+    position_ = position;
+    Over::seek(position);
+  }
+
+ protected:
+  std::int64_t position() const { return position_; }  // of the next element
+  bool draw(Job& job) {
+    ++position_;
+    if (!input_->pull(job)) {
+      --position_;
+      return false;
+    }
+    counters_.count();
+    return true;
+  }
+  StageCounters& counters_;
+
+ private:
+  const char* element_;
+  std::int64_t position_ = 0;
+};
+
 // A cursor that has to make its elements when they are drawn.
 class Whole : public Cursor {
  public:

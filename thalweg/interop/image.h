@@ -12,4 +12,7 @@ namespace thalweg {
 // in errors.
 Tensor decode_image(std::span<const char> bytes, int channels, std::int64_t most_pixels, const std::string& place);
 
+// u8 [height, width, channels] of 1, 3 or 4 channels as the bytes of a PNG file.
+std::string encode_png(const Tensor& pixels);
+
 }  // namespace thalweg

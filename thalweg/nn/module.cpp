@@ -85,9 +85,11 @@ void Module::set_weights(const std::map<std::string, Tensor>& values) {
     const std::lock_guard lock(pending_mutex_);
     for (const auto& [name, value] : values) pending_[name] = value;
   }
-  for (auto& variable : variables())
+  for (auto& variable : variables()) {
     if (const Tensor value = take_pending(variable.name()); value.defined())
       variable.assign(cast(value, variable.dtype()));
+    take_pending_mask(variable);
+  }
 }
 
 std::vector<std::string> Module::pending_weights() const {
@@ -104,6 +106,15 @@ Tensor Module::take_pending(const std::string& variable) {
     if (const auto value = pending_.extract(variable)) return value.mapped();
   }
   return parent_ ? parent_->take_pending(variable) : Tensor();
+}
+
+void Module::take_pending_mask(const Variable& variable) {
+  const Tensor keep = take_pending(mask_name(variable));
+  if (!keep.defined()) return;
+  TW_CHECK_USER(keep.dtype() == boolean && keep.shape() == variable.shape(), "set_weights",
+                "the mask belongs to a model of another size", "weight \"{}\": expected a mask of {} {}, got {} {}",
+                variable.name(), boolean, variable.shape(), keep.dtype(), keep.shape());
+  load_mask(variable, keep);
 }
 
 Module::Call::Call(const Module& module) : scope_(module.layer_ == 0 ? current_layer() : module.layer_) {
@@ -143,6 +154,7 @@ Variable Module::add_variable(const std::string& name, const Shape& shape, const
     value = reshape(initializer(other_shape ? options.initial_shape : shape, options.dtype), shape);
   }
   weights_.push_back({Variable(value, {.name = path, .trainable = options.trainable}), options.regularizer});
+  take_pending_mask(weights_.back().variable);
   return weights_.back().variable;
 }
 

@@ -54,7 +54,8 @@ class TW_API Module {
   // The sum of the penalties that regularizers put on the weights; zero without any.
   Tensor regularization_loss() const;
 
-  // Values by the variables' names. A weight that is not made yet takes its value when it is.
+  // Values by the variables' names, and under NAME/mask which elements of a pruned weight are kept. A weight that is
+  // not made yet takes its value when it is.
   void set_weights(const std::map<std::string, Tensor>& values);
   std::vector<std::string> pending_weights() const;  // given to set_weights here and not taken yet
 
@@ -92,6 +93,7 @@ class TW_API Module {
 
   void visit(FunctionRef<void(const Module&)> f) const;  // this, then the modules inside
   Tensor take_pending(const std::string& variable);
+  void take_pending_mask(const Variable& variable);
 
   const std::string name_, path_;
   const thalweg::Layer layer_;

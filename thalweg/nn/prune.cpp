@@ -64,9 +64,11 @@ struct Group {
   bool structured;
 };
 
+// A mask that the weight has, as from a checkpoint, is gone on with.
 Masked masked(const Variable& weight) {
   const PauseRecording pause;
-  return {weight, Variable(full(weight.shape(), true, boolean), {.name = weight.name() + "/mask", .trainable = false})};
+  if (const Variable mask = mask_of(weight); mask.defined()) return {weight, mask};
+  return {weight, Variable(full(weight.shape(), true, boolean), {.name = mask_name(weight), .trainable = false})};
 }
 
 bool is_kernel(const Variable& variable) {

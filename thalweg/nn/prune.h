@@ -42,7 +42,8 @@ class TW_API Pruning {
 
 // Sets the smallest elements of every kernel (a trainable weight named "…kernel") to zero, and keeps them so: the
 // optimizers of tw::optim leave them out of norms and updates, in compiled steps too. The masks live as long as the
-// model. Weights must have been made: call the model once before.
+// model, and checkpoints keep them with its weights: after restoring them, before or behind this call, training and
+// schedule go on as they were. Weights must have been made: call the model once before.
 // structured: of a Sequential, units and channels with the smallest norms as a whole, with their biases and what the
 // batch norms behind them add; the last layer with weights keeps all.
 TW_API Pruning prune(Module& model, const PruneOptions& options = {});

@@ -24,6 +24,7 @@ constexpr Pass passes[] = {
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"precision", narrow_values},
+    {"views", view_parts},
     {"fuse", fuse},
     {"reductions", fuse_reductions},
     {"schedule", schedule},

@@ -146,6 +146,79 @@ Joint trace_joint(const Graph& graph) {
   return joint;
 }
 
+// The joint graph cut in two: what depends on a seed is backward, and what that reads of the rest are residuals.
+class Cut {
+ public:
+  // inputs, results: how many of the joint graph's are the forward graph's.
+  Cut(const Graph& whole, std::size_t inputs, std::size_t results)
+      : forward(whole), whole_(whole), late_(whole.values.size(), false) {
+    const auto seeds = whole.arguments.begin() + static_cast<std::ptrdiff_t>(inputs);
+    forward.nodes.clear();
+    forward.arguments.resize(inputs);
+    forward.results.resize(results);
+    backward = forward;
+    backward.arguments.clear();
+    backward.results.assign(whole.results.begin() + static_cast<std::ptrdiff_t>(results), whole.results.end());
+    for (auto seed = seeds; seed != whole.arguments.end(); ++seed) late_[static_cast<std::size_t>(*seed)] = true;
+    divide_nodes();
+    hand_over();
+    backward.arguments.insert(backward.arguments.end(), seeds, whole.arguments.end());
+  }
+
+  Graph forward, backward;  // the results of the forward graph are followed by the residuals
+  std::vector<int> reads_inputs,
+      reads_outputs;  // of the forward graph, by number: the backward graph's first arguments
+
+ private:
+  bool is_late(ValueId value) const { return late_[static_cast<std::size_t>(value)]; }  // depends on a seed
+
+  void divide_nodes() {
+    for (const auto& node : whole_.nodes) {
+      const bool late =
+          std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return is_late(input); });
+      for (ValueId output : node.outputs) late_[static_cast<std::size_t>(output)] = late;
+      (late ? backward : forward).nodes.push_back(node);
+    }
+  }
+
+  // What the backward graph reads of the forward one, once each.
+  std::vector<ValueId> values_read() const {
+    std::vector<ValueId> read;
+    const auto note = [&](ValueId value) {
+      if (!is_late(value) && !whole_.constant(value) && std::find(read.begin(), read.end(), value) == read.end())
+        read.push_back(value);
+    };
+    for (const auto& node : backward.nodes)
+      for (ValueId input : node.inputs) note(input);
+    for (ValueId result : backward.results) note(result);
+    return read;
+  }
+
+  void hand_over() {
+    const auto& arguments = forward.arguments;
+    std::vector<ValueId> residuals;
+    for (ValueId value : values_read()) {
+      const auto at = std::find(arguments.begin(), arguments.end(), value);
+      if (at == arguments.end()) {
+        residuals.push_back(value);
+        continue;
+      }
+      reads_inputs.push_back(static_cast<int>(at - arguments.begin()));
+      backward.arguments.push_back(value);
+    }
+    for (ValueId value : residuals) {
+      auto& results = forward.results;
+      auto at = std::find(results.begin(), results.end(), value);
+      if (at == results.end()) at = results.insert(results.end(), value);
+      reads_outputs.push_back(static_cast<int>(at - results.begin()));
+      backward.arguments.push_back(value);
+    }
+  }
+
+  const Graph& whole_;
+  std::vector<bool> late_;
+};
+
 }  // namespace
 
 Graph as_pure_graph(const Graph& traced) {
@@ -161,65 +234,21 @@ Graph as_pure_graph(const Graph& traced) {
   return pure;
 }
 
-// The joint graph is cut in two: what depends on a seed is backward, and what that reads of the rest are residuals.
 const DifferentiableGraph::Pair& DifferentiableGraph::pair() {
   std::lock_guard lock(mutex_);
   if (pair_) return *pair_;
   Joint joint = trace_joint(graph_);
   joint.graph = eliminate_common(simplify(prune(std::move(joint.graph))));
-  const std::size_t inputs = graph_.arguments.size(), results = graph_.results.size();
+  Cut cut(joint.graph, graph_.arguments.size(), graph_.results.size());
   auto pair = std::make_shared<Pair>();
-  pair->results = results;
-  pair->seeds = joint.seeds;
-  pair->gradient_of = joint.gradient_of;
-  const Graph& whole = joint.graph;
-  std::vector<bool> late(whole.values.size(), false);  // depends on a seed
-  for (std::size_t i = inputs; i < whole.arguments.size(); ++i)
-    late[static_cast<std::size_t>(whole.arguments[i])] = true;
-  pair->forward = whole;
-  pair->forward.nodes.clear();
-  pair->forward.arguments.resize(inputs);
-  pair->forward.results.resize(results);
-  Graph backward = pair->forward;
-  backward.arguments.clear();
-  for (const auto& node : whole.nodes) {
-    const bool is_late = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                     [&](ValueId input) { return late[static_cast<std::size_t>(input)]; });
-    for (ValueId output : node.outputs) late[static_cast<std::size_t>(output)] = is_late;
-    (is_late ? backward : pair->forward).nodes.push_back(node);
-  }
-  backward.results.assign(whole.results.begin() + static_cast<std::ptrdiff_t>(results), whole.results.end());
-  // What the backward graph reads of the forward one.
-  std::vector<ValueId> read;
-  const auto note = [&](ValueId value) {
-    if (!late[static_cast<std::size_t>(value)] && !whole.constant(value) &&
-        std::find(read.begin(), read.end(), value) == read.end())
-      read.push_back(value);
-  };
-  for (const auto& node : backward.nodes)
-    for (ValueId input : node.inputs) note(input);
-  for (ValueId result : backward.results) note(result);
-  std::vector<ValueId> residuals;
-  for (ValueId value : read) {
-    const auto& arguments = pair->forward.arguments;
-    const auto at = std::find(arguments.begin(), arguments.end(), value);
-    if (at != arguments.end())
-      pair->reads_inputs.push_back(static_cast<int>(at - arguments.begin())), backward.arguments.push_back(value);
-    else
-      residuals.push_back(value);
-  }
-  for (ValueId value : residuals) {
-    auto& list = pair->forward.results;
-    auto at = std::find(list.begin(), list.end(), value);
-    if (at == list.end()) at = list.insert(list.end(), value);
-    pair->reads_outputs.push_back(static_cast<int>(at - list.begin()));
-    backward.arguments.push_back(value);
-  }
-  backward.arguments.insert(backward.arguments.end(), whole.arguments.begin() + static_cast<std::ptrdiff_t>(inputs),
-                            whole.arguments.end());
-  pair->forward = prune(std::move(pair->forward));
+  pair->results = graph_.results.size();
+  pair->seeds = std::move(joint.seeds);
+  pair->gradient_of = std::move(joint.gradient_of);
+  pair->reads_inputs = std::move(cut.reads_inputs);
+  pair->reads_outputs = std::move(cut.reads_outputs);
+  pair->forward = prune(std::move(cut.forward));
   pair->procedure = compile_procedure(pair->forward);
-  pair->backward = std::make_shared<DifferentiableGraph>(prune(std::move(backward)));
+  pair->backward = std::make_shared<DifferentiableGraph>(prune(std::move(cut.backward)));
   pair_ = std::move(pair);
   return *pair_;
 }

@@ -14,7 +14,12 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/crc32c.h"
+#include "thalweg/interop/image.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/concat/concat.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/slice/slice.h"
 #include "thalweg/summary/proto.h"
 
 namespace thalweg::summary {
@@ -26,7 +31,7 @@ constexpr auto flush_every = std::chrono::seconds(2);
 
 // Numbers of TensorFlow's DataType and of TensorBoard's DataClass.
 enum : std::uint64_t { dt_float = 1, dt_double = 2, dt_string = 7 };
-enum : std::uint64_t { class_scalar = 1, class_tensor = 2 };
+enum : std::uint64_t { class_scalar = 1, class_tensor = 2, class_blobs = 3 };
 
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -102,6 +107,37 @@ Message histogram_tensor(const std::vector<double>& values, int buckets) {
   tensor.integer(1, dt_double);
   tensor.message(2, shape_of({count, 3}));
   tensor.bytes(4, content);
+  return tensor;
+}
+
+// As a batch of u8 images, the first `most` of them.
+Tensor pixels_of(const Tensor& image, std::int64_t most) {
+  const int rank = image.rank();
+  Tensor batch = rank == 2 ? expand_dims(expand_dims(image, 0), -1) : rank == 3 ? expand_dims(image, 0) : image;
+  const Shape& shape = batch.shape();
+  const std::int64_t channels = rank >= 2 && rank <= 4 ? shape[3] : 0;
+  TW_CHECK_USER(channels == 1 || channels == 3 || channels == 4, "summary",
+                "[height, width, channels] with 1, 3 or 4 channels, or a batch of such",
+                "expected an image, got shape {}", image.shape());
+  TW_CHECK_USER(batch.size() > 0, "summary", "a picture needs pixels", "expected an image, got shape {}",
+                image.shape());
+  TW_CHECK_USER(image.dtype() == u8 || is_float(image.dtype()), "summary", "cast it: tw::cast(x, tw::u8)",
+                "expected an image of u8 or of floats from 0 to 1, got {}", image.dtype());
+  batch = slice(batch, {0, 0, 0, 0}, {std::min(most, shape[0]), -1, -1, -1});
+  if (batch.dtype() == u8) return batch;
+  const Tensor bright = clip_by_value(where(isnan(batch), 0, batch), 0, 1);
+  return cast(round(cast(bright, f32) * 255), u8);
+}
+
+// Width and height in figures, then the files.
+Message image_tensor(const Tensor& pixels) {
+  const Shape& shape = pixels.shape();
+  Message tensor;
+  tensor.integer(1, dt_string);
+  tensor.message(2, shape_of({static_cast<std::uint64_t>(2 + shape[0])}));
+  tensor.bytes(8, std::to_string(shape[2]));
+  tensor.bytes(8, std::to_string(shape[1]));
+  for (const Tensor& one : unstack(pixels, 0)) tensor.bytes(8, encode_png(one));
   return tensor;
 }
 
@@ -189,6 +225,11 @@ void Writer::histogram(const std::string& tag, const Tensor& values, std::int64_
   auto list = cast(values, f64).to_vector<double>();
   std::erase_if(list, [](double value) { return !std::isfinite(value); });
   state_->add(tag, {"histograms", class_tensor}, histogram_tensor(list, options.buckets), step);
+}
+
+void Writer::image(const std::string& tag, const Tensor& image, std::int64_t step, const ImageOptions& options) {
+  TW_CHECK_USER(options.most >= 1, "summary", "3 is usual", "expected 1 image or more, got {}", options.most);
+  state_->add(tag, {"images", class_blobs}, image_tensor(pixels_of(image, options.most)), step);
 }
 
 void Writer::text(const std::string& tag, const std::string& markdown, std::int64_t step) {

@@ -40,14 +40,20 @@ std::size_t find_column(const std::vector<std::string>& names, const std::string
   return static_cast<std::size_t>(found - names.begin());
 }
 
-Layout read_layout(const std::string& path, const CsvOptions& options) {
-  CsvReader reader(path, options.delimiter, options.max_record);
-  const std::int64_t begin = reader.position(), begin_line = reader.next_line();
+// By the next row of the file.
+std::vector<std::string> read_names(CsvReader& reader, const CsvOptions& options) {
   std::vector<std::string_view> fields;
-  TW_CHECK(data_loss, reader.next(fields), "csv", "give a file with at least one row", "{} is empty", path);
+  TW_CHECK(data_loss, reader.next(fields), "csv", "give a file with at least one row", "{} is empty", reader.path());
   std::vector<std::string> names;
   for (std::size_t i = 0; i < fields.size(); ++i)
     names.push_back(options.header ? std::string(fields[i]) : std::to_string(i));
+  return names;
+}
+
+Layout read_layout(const std::string& path, const CsvOptions& options) {
+  CsvReader reader(path, options.delimiter, options.max_record);
+  const std::int64_t begin = reader.position(), begin_line = reader.next_line();
+  const std::vector<std::string> names = read_names(reader, options);
   Layout layout;
   layout.columns = names.size();
   layout.begin = options.header ? reader.position() : begin;
@@ -167,7 +173,7 @@ class CsvCursor final : public Whole {
       } else {
         TW_CHECK(data_loss, parse_value(text, value), "csv",
                  text.empty() ? "set .missing for empty fields"
-                              : "leave this column out of .columns, or give it another dtype",
+                              : "write a number there, leave the column out of .columns, or give it another dtype",
                  "{}: row {} (line {}), column \"{}\": expected {}, found \"{}\"", reader_.path(), row_ - 1,
                  reader_.line(), shown(wanted.name), wanted.dtype, shown(text));
       }
@@ -199,13 +205,23 @@ class CsvNode final : public Node {
   Layout layout_;
 };
 
-}  // namespace
-
-Dataset csv(const std::string& path, const CsvOptions& options) {
+void check(const CsvOptions& options) {
   TW_CHECK_USER(options.delimiter != '"' && options.delimiter != '\n' && options.delimiter != '\r', "csv",
                 "use ',', ';' or '\\t'", "the delimiter must not be a quote or a line end");
   TW_CHECK_USER(options.max_record >= 1, "csv", "pass a number of bytes", "max_record must be at least 1, got {}",
                 options.max_record);
+}
+
+}  // namespace
+
+std::vector<std::string> csv_columns(const std::string& path, const CsvOptions& options) {
+  check(options);
+  CsvReader reader(path, options.delimiter, options.max_record);
+  return read_names(reader, options);
+}
+
+Dataset csv(const std::string& path, const CsvOptions& options) {
+  check(options);
   std::string settings = fmt::format("{}{}{}{}", options.label, options.label_dtype, options.header, options.delimiter);
   for (const auto& column : options.columns) settings += fmt::format("{}:{};", column.name, column.dtype);
   return Dataset(std::make_shared<CsvNode>(path, options, settings));

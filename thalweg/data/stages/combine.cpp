@@ -150,22 +150,14 @@ class ConcatenateNode final : public SeveralNode {
   }
 };
 
-class EnumerateCursor final : public Over {
+class EnumerateCursor final : public Counting {
  public:
   EnumerateCursor(CursorPtr input, std::int64_t start, StageCounters& counters)
-      : Over(std::move(input)), start_(start), counters_(counters) {}
-  void start(std::int64_t epoch) override {
-    position_ = 0;
-    Over::start(epoch);
-  }
+      : Counting(std::move(input), counters, "the element of enumerate"), start_(start) {}
   bool pull(Job& job) override {
-    const std::int64_t index = position_++;  // counted also if the input throws
-    if (!input_->pull(job)) {
-      --position_;
-      return false;
-    }
+    const std::int64_t index = position();
+    if (!draw(job)) return false;
     job.numbers.push_back(start_ + index);
-    counters_.count();
     return true;
   }
   Element run(JobReader& job) const override {
@@ -174,23 +166,9 @@ class EnumerateCursor final : public Over {
     for (const auto& part : element) all.push_back(part);
     return all;
   }
-  void save(StateWriter& state) const override {
-    state.put(position_);
-    Over::save(state);
-  }
-  void restore(std::int64_t epoch, StateReader& state) override {
-    position_ = state.take("the element of enumerate");
-    Over::restore(epoch, state);
-  }
-  void seek(std::int64_t position) override {
-    position_ = position;
-    Over::seek(position);
-  }
 
  private:
   const std::int64_t start_;
-  StageCounters& counters_;
-  std::int64_t position_ = 0;
 };
 
 class EnumerateNode final : public SeveralNode {

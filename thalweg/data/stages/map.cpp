@@ -31,24 +31,23 @@ struct Calls {
 };
 
 // Calls are part of the making: several at a time.
-class ParallelMap final : public Over {
+class ParallelMap final : public Counting {
  public:
   ParallelMap(CursorPtr input, const Map& f, int number, StageCounters& counters)
-      : Over(std::move(input)), f_(f), calls_(number), counters_(counters) {}
+      : Counting(std::move(input), counters, "the element of map"), f_(f), calls_(number) {}
   void start(std::int64_t epoch) override {
-    Over::start(epoch);
+    Counting::start(epoch);
     calls_.start(epoch);
-    position_ = 0;
+  }
+  void restore(std::int64_t epoch, StateReader& state) override {
+    calls_.start(epoch);
+    Counting::restore(epoch, state);
   }
   bool pull(Job& job) override {
-    const std::int64_t index = position_++;  // counted also if the input throws
-    if (!input_->pull(job)) {
-      --position_;
-      return false;
-    }
+    const std::int64_t index = position();
+    if (!draw(job)) return false;
     job.numbers.push_back(static_cast<std::int64_t>(calls_.at(index)));
     job.numbers.push_back(index);
-    counters_.count();
     return true;
   }
   Element run(JobReader& job) const override {
@@ -58,25 +57,10 @@ class ParallelMap final : public Over {
     const BusyTime busy(counters_, index);
     return mapped(f_, call, index, element);
   }
-  void save(StateWriter& state) const override {
-    state.put(position_);
-    Over::save(state);
-  }
-  void restore(std::int64_t epoch, StateReader& state) override {
-    calls_.start(epoch);
-    position_ = state.take("the element of map");
-    Over::restore(epoch, state);
-  }
-  void seek(std::int64_t position) override {
-    position_ = position;
-    Over::seek(position);
-  }
 
  private:
   const Map& f_;
   Calls calls_;
-  StageCounters& counters_;
-  std::int64_t position_ = 0;
 };
 
 // One call after the other, in order.

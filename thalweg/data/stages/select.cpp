@@ -5,37 +5,14 @@
 namespace thalweg::data {
 namespace {
 
-class TakeCursor final : public Over {
+class TakeCursor final : public Counting {
  public:
   TakeCursor(CursorPtr input, std::int64_t count, StageCounters& counters)
-      : Over(std::move(input)), count_(count), counters_(counters) {}
-  void start(std::int64_t epoch) override {
-    taken_ = 0;
-    Over::start(epoch);
-  }
-  bool pull(Job& job) override {
-    if (count_ >= 0 && taken_ >= count_) return false;
-    ++taken_;
-    if (!input_->pull(job)) return false;
-    counters_.count();
-    return true;
-  }
-  void save(StateWriter& state) const override {
-    state.put(taken_);
-    Over::save(state);
-  }
-  void restore(std::int64_t epoch, StateReader& state) override {
-    taken_ = state.take("the element of take");
-    Over::restore(epoch, state);
-  }
-  void seek(std::int64_t position) override {
-    taken_ = position;
-    Over::seek(position);
-  }
+      : Counting(std::move(input), counters, "the element of take"), count_(count) {}
+  bool pull(Job& job) override { return (count_ < 0 || position() < count_) && draw(job); }
 
  private:
-  std::int64_t count_, taken_ = 0;
-  StageCounters& counters_;
+  const std::int64_t count_;
 };
 
 class TakeNode final : public LazyNode {

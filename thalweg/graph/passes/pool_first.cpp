@@ -40,9 +40,7 @@ class Rewriter {
     int pool = -1, pool_back = -1, relu_back = -1;
     for (const Reader& reader : view_.readers(y)) {
       const Node& node = view_.node(reader.node);
-      int& role = is_op(node, max_pool_info())            ? pool
-                  : is_op(node, max_pool_backward_info()) ? pool_back
-                                                          : relu_back;
+      int& role = is_op(node, max_pool_info()) ? pool : is_op(node, max_pool_backward_info()) ? pool_back : relu_back;
       if (role >= 0 || reader.input != 0 || node.inputs[0] != y) return;
       role = reader.node;
     }

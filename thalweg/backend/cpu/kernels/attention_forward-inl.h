@@ -15,49 +15,56 @@ HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 
-template <class Stored, class T = Wide<Stored>>
+// E: what is multiplied, numbers or pairs of them.
+template <class Stored, class E>
 class QueryBlock {
+  using T = Wide<Stored>;
   using S = TileShape<T>;
   using V = VecOf<T>;
 
  public:
-  // Queries [first, first + kQueryBlock) of one head.
+  // A block of queries of one head, from `first` on.
   QueryBlock(const Attention<Stored>& a, std::int64_t head, std::int64_t first, T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
+        block_(forward_query_block(shape_)),
         first_(first),
-        count_(std::min(kQueryBlock, shape_.queries - first)),
+        count_(std::min(block_, shape_.queries - first)),
         k_(a.k + head * shape_.keys * shape_.depth),
         v_(a.v + head * shape_.keys * shape_.value_depth),
         o_(a.o + (head * shape_.queries + first) * shape_.value_depth),
         statistics_(a.statistics + 2 * (head * shape_.queries + first)),
+        depth_(shape_.depth / kNumbers<E>),
         row_(padded(shape_.value_depth)) {
     const ForwardScratch at(shape_);
-    queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
-    values_ = scratch + at.values, maximum_ = scratch + at.statistics;
-    wide_keys_ = scratch + at.keys, wide_values_ = wide_keys_ + kKeyBlock * padded(shape_.depth);
-    sum_ = maximum_ + kQueryBlock, shrink_ = sum_ + kQueryBlock;
+    queries_ = reinterpret_cast<E*>(scratch + at.queries);
+    scores_ = scratch + at.scores, output_ = scratch + at.output;
+    values_ = reinterpret_cast<E*>(scratch + at.values), maximum_ = scratch + at.statistics;
+    wide_keys_ = reinterpret_cast<E*>(scratch + at.keys);
+    wide_values_ = wide_keys_ + kKeyBlock * padded(shape_.depth);
+    sum_ = maximum_ + block_, shrink_ = sum_ + block_;
     const Stored* q = a.q + (head * shape_.queries + first) * shape_.depth;
-    pack_transposed(wide_rows(q, count_, shape_.depth, wide_keys_), count_, shape_.depth, queries_);
+    pack_transposed<S::kSlab>(element_rows(q, count_, shape_.depth, wide_keys_), count_, depth_, queries_);
   }
 
   void run() {
-    std::fill_n(maximum_, kQueryBlock, kMinusInfinity<T>);
-    std::fill_n(sum_, kQueryBlock, T(0));
-    std::fill_n(output_, kQueryBlock * row_, T(0));
+    std::fill_n(maximum_, block_, kMinusInfinity<T>);
+    std::fill_n(sum_, block_, T(0));
+    std::fill_n(output_, block_ * row_, T(0));
     const std::int64_t end = last_key(first_ + count_);
     for (std::int64_t key = 0; key < end; key += kKeyBlock) {
       const std::int64_t keys = std::min(kKeyBlock, end - key);
-      block_ = wide_rows(k_ + key * shape_.depth, std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
-      const T* v = wide_rows(v_ + key * shape_.value_depth, keys, shape_.value_depth, wide_values_);
-      v = padded_rows(v, keys, shape_.value_depth, values_);
+      keys_ = element_rows(k_ + key * shape_.depth, std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
+      const Stored* stored = v_ + key * shape_.value_depth;
+      const E* v = element_rows(stored, keys, shape_.value_depth, wide_values_);
+      v = elements_across(stored, v, keys, shape_.value_depth, wide_values_, values_);
       for (std::int64_t slab = 0; slab < count_; slab += S::kSlab) {
         const std::int64_t seen = std::min(keys, last_key(first_ + slab + S::kSlab) - key);
         if (seen <= 0) continue;
         score(slab, key, seen);
         exponentiate(slab, seen);
-        add_values(slab, v, seen);
+        add_values(slab, key, v, seen);
       }
     }
     write();
@@ -69,7 +76,7 @@ class QueryBlock {
 
   // scores [count][slab] of keys [key, key + count), and their maximum.
   void score(std::int64_t slab, std::int64_t key, std::int64_t count) {
-    const T* queries = queries_ + slab * shape_.depth;
+    const E* queries = queries_ + slab * depth_;
     const std::int64_t query = first_ + slab;
     if (mask_.data != nullptr)
       spread_mask(mask_.data + query * mask_.query_stride + key * mask_.key_stride, mask_.key_stride,
@@ -79,7 +86,11 @@ class QueryBlock {
     for (std::int64_t r = 0; r < count; r += S::kRows) {
       prefetch_keys(slab, key + r);
       ScoreTile<T> tile;
-      multiply_rows<T>(tile, block_, r, std::min(kKeyBlock, shape_.keys - key), shape_.depth, queries);
+      const std::int64_t rows = std::min(kKeyBlock, shape_.keys - key);
+      if (key + r >= last_key(query + S::kSlab / 2))  // hidden from the first half of the slab
+        multiply_rows<S::kVectors / 2, S::kVectors>(tile, keys_, r, rows, depth_, queries);
+      else
+        multiply_rows<0, S::kVectors>(tile, keys_, r, rows, depth_, queries);
       scale_.apply_sign(tile);
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
@@ -95,7 +106,7 @@ class QueryBlock {
 
   // The kRows keys and values one block after `key`; each slab of queries asks for its part of them.
   HWY_INLINE void prefetch_keys(std::int64_t slab, std::int64_t key) const {
-    for (std::int64_t i = slab / S::kSlab; i < S::kRows; i += kQueryBlock / S::kSlab) {
+    for (std::int64_t i = slab / S::kSlab; i < S::kRows; i += block_ / S::kSlab) {
       const std::int64_t row = std::min(key + kKeyBlock + i, shape_.keys - 1);
       prefetch(k_ + row * shape_.depth, shape_.depth);
       prefetch(v_ + row * shape_.value_depth, shape_.value_depth);
@@ -105,7 +116,9 @@ class QueryBlock {
   // -infinity for keys beyond the end and, if causal, for keys after the query.
   HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) const {
     const V hidden = hn::Set(S::d, kMinusInfinity<T>);
-    for (int r = 0; r < S::kRows; ++r)
+    HWY_UNROLL(8)
+    for (int r = 0; r < S::kRows; ++r) {
+      HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
         const V distance = hn::Iota(S::d, static_cast<T>(query + v * S::kWidth - key - r));
         if (key + r >= shape_.keys)
@@ -113,6 +126,7 @@ class QueryBlock {
         else if (shape_.causal)
           tile[r][v] = hn::IfThenElse(hn::Lt(distance, hn::Zero(S::d)), hidden, tile[r][v]);
       }
+    }
   }
 
   // New maximum of the queries from `at` on; earlier sums are to be multiplied by shrink, the exponential of old - new.
@@ -129,30 +143,37 @@ class QueryBlock {
     return hn::IfThenElse(hn::Eq(top, hn::Set(S::d, kMinusInfinity<T>)), hn::Zero(S::d), top);
   }
 
-  // scores -> p, the exponential of score - maximum, added up in sum.
+  // scores -> p, the exponential of score - maximum, added up in sum; pairs take half the place.
   void exponentiate(std::int64_t slab, std::int64_t count) {
     V top[S::kVectors], sum[S::kVectors];
     for (int v = 0; v < S::kVectors; ++v) {
       top[v] = finite_maximum(hn::LoadU(S::d, maximum_ + slab + v * S::kWidth));
       sum[v] = hn::LoadU(S::d, sum_ + slab + v * S::kWidth);
     }
-    T* score = scores_;
+    const T* score = scores_;
+    E* to = reinterpret_cast<E*>(scores_);
     HWY_UNROLL(4)
-    for (std::int64_t r = 0; r < count; ++r, score += S::kSlab) {
+    for (std::int64_t r = 0; r < count; r += kNumbers<E>, score += kNumbers<E> * S::kSlab, to += S::kSlab) {
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V p = scale_.exponential(hn::LoadU(S::d, score + v * S::kWidth), top[v]);
-        sum[v] = hn::Add(sum[v], p);
-        hn::StoreU(p, S::d, score + v * S::kWidth);
+        V p[kNumbers<E>];
+        HWY_UNROLL(2)
+        for (int i = 0; i < kNumbers<E>; ++i) {
+          p[i] = scale_.exponential(hn::LoadU(S::d, score + i * S::kSlab + v * S::kWidth), top[v]);
+          sum[v] = hn::Add(sum[v], p[i]);
+        }
+        store_elements(p, to + v * S::kWidth);
       }
     }
     for (int v = 0; v < S::kVectors; ++v) hn::StoreU(sum[v], S::d, sum_ + slab + v * S::kWidth);
   }
 
-  // output = output * shrink + p v
-  void add_values(std::int64_t slab, const T* v, std::int64_t count) {
+  // output = output * shrink + p v, over `count` keys from `key` on.
+  void add_values(std::int64_t slab, std::int64_t key, const E* v, std::int64_t count) {
     for (std::int64_t r = slab; r < slab + S::kSlab; r += S::kOutRows) {
-      const T *p = scores_ + (r - slab), *shrink = shrink_ + r;
+      const std::int64_t seen = std::clamp<std::int64_t>(last_key(first_ + r + S::kOutRows) - key, 0, count);
+      const E* p = reinterpret_cast<const E*>(scores_) + (r - slab);
+      const T* shrink = shrink_ + r;
       update_rows(output_ + r * row_, row_, row_, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
         constexpr int kVectors = sizeof(tile[0]) / sizeof(V);
         HWY_UNROLL(8)
@@ -160,7 +181,7 @@ class QueryBlock {
           HWY_UNROLL(8)
           for (int c = 0; c < kVectors; ++c) tile[i][c] = hn::Mul(tile[i][c], hn::Set(S::d, shrink[i]));
         }
-        accumulate<1, S::kSlab, kVectors, T>(tile, p, v + column, row_, count);
+        accumulate<1, S::kSlab, kVectors>(tile, p, v + column, row_, divide_up(seen, kNumbers<E>));
       });
     }
   }
@@ -184,13 +205,15 @@ class QueryBlock {
   const AttentionShape& shape_;
   HeadMask mask_;
   Scale<T> scale_;
-  std::int64_t first_, count_;
+  std::int64_t block_, first_, count_;  // queries
   const Stored *k_, *v_;
   Stored* o_;
   T* statistics_;
+  std::int64_t depth_;  // of queries and keys, in elements
   std::int64_t row_;
-  T *queries_, *scores_, *output_, *values_, *wide_keys_, *wide_values_;
-  const T* block_ = nullptr;     // the keys at work
+  T *scores_, *output_;
+  E *queries_, *values_, *wide_keys_, *wide_values_;
+  const E* keys_ = nullptr;      // at work
   T *maximum_, *sum_, *shrink_;  // [query block]
 };
 

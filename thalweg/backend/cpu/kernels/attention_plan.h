@@ -19,24 +19,35 @@ inline constexpr std::int64_t kRowPad = 16;       // rows are padded to whole ve
 inline constexpr std::int64_t padded(std::int64_t width) { return divide_up(width, kRowPad) * kRowPad; }
 inline constexpr bool needs_padding(std::int64_t width) { return width % kRowPad != 0; }
 
+// Keys and values pass by once per block of queries. Beyond the inner caches they are best read half as often, where
+// that leaves 64 tasks. Measured on Zen 4, one core, T = 8192: 256 instead of 128 queries saves 3 % of forward.
+inline constexpr std::int64_t forward_query_block(const AttentionShape& s) {
+  return s.queries >= 2048 && s.batch * s.heads * s.queries >= 64 * 2 * kQueryBlock ? 2 * kQueryBlock : kQueryBlock;
+}
+
 // Scratch of one forward task (a block of queries of one head), in elements.
 struct ForwardScratch {
+  std::int64_t block;  // queries
   std::int64_t queries, scores, output, values, keys, statistics, total;
   constexpr explicit ForwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.value_depth);
-    queries = 0;                                       // q^T [slabs][depth][slab]
-    scores = queries + kQueryBlock * padded(s.depth);  // [key block][slab]
-    output = scores + kKeyBlock * kLargestSlab;        // [query block][padded value depth]
-    values = output + kQueryBlock * row;               // [key block][padded value depth] where v needs it
+    block = forward_query_block(s);
+    queries = 0;                                 // q^T [slabs][depth][slab]
+    scores = queries + block * padded(s.depth);  // [key block][slab]
+    output = scores + kKeyBlock * kLargestSlab;  // [query block][padded value depth]
+    values = output + block * row;               // [key block][padded value depth] where v needs it
     keys = values + (needs_padding(s.value_depth) ? kKeyBlock * row : 0);
-    // Wide copies where operands are narrow: k [key block][depth], at first the queries; then v [key block][value
-    // depth].
-    statistics = keys + (s.narrow ? kKeyBlock * (padded(s.depth) + row) : 0);  // [3][query block]
-    total = statistics + 3 * kQueryBlock;
+    // Wide copies where operands are narrow: at first the queries, [query block][depth]; then k [key block][depth] and
+    // v [key block][value depth].
+    const std::int64_t wide = std::max(block * padded(s.depth), kKeyBlock * (padded(s.depth) + row));
+    statistics = keys + (s.narrow ? wide : 0);  // [3][query block]
+    total = statistics + 3 * block;
   }
 };
 
-inline Slots forward_slots(const AttentionShape& s) { return {s.batch * s.heads * divide_up(s.queries, kQueryBlock)}; }
+inline Slots forward_slots(const AttentionShape& s) {
+  return {s.batch * s.heads * divide_up(s.queries, forward_query_block(s))};
+}
 
 // With few heads the key blocks of a head are dealt to several tasks, each with its own dq, summed in order at the end.
 // The number does not depend on the keys, so that scratch grows in proportion to the queries.

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "thalweg/backend/cpu/kernels/attention_elements-inl.h"
 #include "thalweg/backend/cpu/kernels/attention_plan.h"
-#include "thalweg/backend/cpu/kernels/lanes-inl.h"
 #include "thalweg/backend/cpu/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,7 +28,7 @@ struct TileShape {
   static constexpr int kVectors = kWidth > 1 ? 2 : 4;
   static constexpr int kSlab = kVectors * kWidth;
   static constexpr int kRows = HWY_CAP_GE512 ? 8 : 4;
-  static constexpr int kOutRows = 4, kOutVectors = HWY_CAP_GE512 ? 4 : 2;
+  static constexpr int kOutRows = 4, kOutVectors = HWY_CAP_GE512 ? 4 : 3;
   static_assert(kSlab <= kLargestSlab && kSlab % kOutRows == 0 && kRows % kOutRows == 0);
 };
 
@@ -54,24 +54,49 @@ HWY_INLINE void store_tile(const ScoreTile<T>& tile, T* to) {
   THALWEG_TILE(r, S::kRows, v, S::kVectors) hn::StoreU(tile[r][v], S::d, to + r * S::kSlab + v * S::kWidth);
 }
 
-// tile = A B: kRows rows of a [count, depth] from `row` on (the last row stands in for missing ones), b [depth][slab].
-template <class T>
-HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
-                              const T* HWY_RESTRICT b) {
+// The tile as elements across its rows, [rows or pairs of them][slab].
+template <class E, class T = Computed<E>>
+HWY_INLINE void store_across(const ScoreTile<T>& tile, E* to) {
   using S = TileShape<T>;
-  const T* rows[S::kRows];
+  if constexpr (kNumbers<E> == 1) {
+    store_tile<T>(tile, to);
+  } else {
+    THALWEG_TILE(r, S::kRows / 2, v, S::kVectors) {
+      const VecOf<T> rows[2] = {tile[2 * r][v], tile[2 * r + 1][v]};
+      store_elements(rows, to + r * S::kSlab + v * S::kWidth);
+    }
+  }
+}
+
+#if HWY_TARGET == HWY_AVX3
+// … and as pairs along its rows, [rows][slab / 2].
+HWY_INLINE void store_along(const ScoreTile<float>& tile, Pair* to) {
+  using S = TileShape<float>;
+  static_assert(S::kVectors == 2);
+  HWY_UNROLL(8)
+  for (int r = 0; r < S::kRows; ++r) store_pairs(round_in_order(tile[r][0], tile[r][1]), to + r * S::kWidth);
+}
+#endif
+
+// tile = A B: kRows rows of a [count, depth] from `row` on (the last row stands in for missing ones), b [depth][slab].
+// Only vectors kBegin … kEnd of the slab are computed, the others are 0.
+template <int kBegin, int kEnd, class E, class T = Computed<E>>
+HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const E* a, std::int64_t row, std::int64_t count, std::int64_t depth,
+                              const E* HWY_RESTRICT b) {
+  using S = TileShape<T>;
+  const E* rows[S::kRows];
   HWY_UNROLL(8)
   for (int r = 0; r < S::kRows; ++r) rows[r] = a + std::min(row + r, count - 1) * depth;
   THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Zero(S::d);
   for (std::int64_t i = 0; i < depth; ++i, b += S::kSlab) {
     VecOf<T> column[S::kVectors];
     HWY_UNROLL(8)
-    for (int v = 0; v < S::kVectors; ++v) column[v] = hn::LoadU(S::d, b + v * S::kWidth);
+    for (int v = kBegin; v < kEnd; ++v) column[v] = load_elements(b + v * S::kWidth);
     HWY_UNROLL(8)
     for (int r = 0; r < S::kRows; ++r) {
-      const VecOf<T> x = hn::Set(S::d, rows[r][i]);
+      const VecOf<T> x = broadcast(rows[r] + i);
       HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v) tile[r][v] = hn::MulAdd(x, column[v], tile[r][v]);
+      for (int v = kBegin; v < kEnd; ++v) tile[r][v] = multiply_add_elements<E>(x, column[v], tile[r][v]);
     }
   }
 }
@@ -82,10 +107,19 @@ HWY_INLINE void prefetch(const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += 64 / static_cast<std::int64_t>(sizeof(T))) __builtin_prefetch(x + i);
 }
 
-// 2^x for x <= 0. Results below the smallest normal number are 0, exactly 0 for -infinity; NaN stays. Attention saves
-// the second multiplication of exp's reduction and its two-step scaling.
+// 2^x for x <= 0, exactly 0 for -infinity; NaN stays. Results below the smallest normal number may be 0. Attention
+// saves the second multiplication of exp's reduction and its two-step scaling.
 template <class D>
 HWY_INLINE hn::Vec<D> exp2_nonpositive(D d, hn::Vec<D> x) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (math::kIsFloat<D>) {
+    // x less its floor in one instruction, no clamp needed. Minimax for [0, 1), relative error of the polynomial 2e-9.
+    const hn::Vec<D> rest{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+    const auto fraction = math::polynomial(d, rest, 1, 0.6931470444, 0.2402293056, 0.05548528062, 0.009675451567,
+                                           0.001246784645, 0.0002161291495);
+    return hn::Vec<D>{_mm512_scalef_ps(fraction.raw, x.raw)};
+  }
+#endif
   x = math::clamp(d, x, math::kIsFloat<D> ? -127. : -1023., 1);
   const auto n = hn::Sub(hn::Add(x, math::rounder(d)), math::rounder(d)), rest = hn::Sub(x, n);
   if constexpr (math::kIsFloat<D>) {
@@ -121,20 +155,20 @@ struct Scale {
 };
 
 // tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
-template <int kRowStep, int kStep, int kVectors, class T>
-HWY_INLINE void accumulate(VecOf<T> (&tile)[TileShape<T>::kOutRows][kVectors], const T* HWY_RESTRICT a,
-                           const T* HWY_RESTRICT b, std::int64_t ldb, std::int64_t n) {
+template <int kRowStep, int kStep, int kVectors, class E, class T = Computed<E>>
+HWY_INLINE void accumulate(VecOf<T> (&tile)[TileShape<T>::kOutRows][kVectors], const E* HWY_RESTRICT a,
+                           const E* HWY_RESTRICT b, std::int64_t ldb, std::int64_t n) {
   using S = TileShape<T>;
   HWY_UNROLL(2)
   for (std::int64_t i = 0; i < n; ++i, a += kStep, b += ldb) {
     VecOf<T> row[kVectors];
     HWY_UNROLL(8)
-    for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(S::d, b + v * S::kWidth);
+    for (int v = 0; v < kVectors; ++v) row[v] = load_elements(b + v * S::kWidth);
     HWY_UNROLL(8)
     for (int r = 0; r < S::kOutRows; ++r) {
-      const VecOf<T> x = hn::Set(S::d, a[r * kRowStep]);
+      const VecOf<T> x = broadcast(a + r * kRowStep);
       HWY_UNROLL(8)
-      for (int v = 0; v < kVectors; ++v) tile[r][v] = hn::MulAdd(x, row[v], tile[r][v]);
+      for (int v = 0; v < kVectors; ++v) tile[r][v] = multiply_add_elements<E>(x, row[v], tile[r][v]);
     }
   }
 }
@@ -159,67 +193,6 @@ HWY_INLINE void update_rows(T* c, std::int64_t ldc, std::int64_t columns, Add ad
   if constexpr (TileShape<T>::kOutVectors > 2) at = update_columns<2>(c, ldc, at, columns, add);
   update_columns<1>(c, ldc, at, columns, add);
 }
-#undef THALWEG_TILE
-
-// out[c][r] = in[r][c] for r < 4, c < 4
-template <class T>
-HWY_INLINE void transpose_4x4(const T* in, std::int64_t ld, T* out, std::int64_t out_ld) {
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (sizeof(T) == 4) {
-    const hn::Full128<T> d;
-    const auto r0 = hn::LoadU(d, in), r1 = hn::LoadU(d, in + ld);
-    const auto r2 = hn::LoadU(d, in + 2 * ld), r3 = hn::LoadU(d, in + 3 * ld);
-    const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
-    const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
-    hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
-    hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, out + out_ld);
-    hn::StoreU(hn::InterleaveLower(d, high02, high13), d, out + 2 * out_ld);
-    hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, out + 3 * out_ld);
-    return;
-  }
-#endif
-  for (int c = 0; c < 4; ++c)
-    for (int r = 0; r < 4; ++r) out[c * out_ld + r] = in[r * ld + c];
-}
-
-// x [rows, width] -> out [slabs][width][slab]; missing rows of the last slab become 0.
-template <class T>
-void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T* out) {
-  constexpr std::int64_t kSlab = TileShape<T>::kSlab;
-  const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
-  for (std::int64_t row = 0; row < padded_rows; row += 4) {
-    T* to = out + row / kSlab * width * kSlab + row % kSlab;
-    std::int64_t column = 0;
-    if (row + 4 <= rows)
-      for (; column + 4 <= width; column += 4)
-        transpose_4x4(x + row * width + column, width, to + column * kSlab, kSlab);
-    for (; column < width; ++column)
-      for (std::int64_t r = 0; r < 4; ++r)
-        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] : T(0);
-  }
-}
-
-// x [rows, width] in the type that is computed in: itself, or a copy.
-template <class T, class S>
-const T* wide_rows(const S* x, std::int64_t rows, std::int64_t width, [[maybe_unused]] T* copy) {
-  if constexpr (std::is_same_v<S, T>) {
-    return x;
-  } else {
-    for_each_chunk<T>(rows * width, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(x), copy); });
-    return copy;
-  }
-}
-
-// Rows that tiles may read in whole vectors: x [rows, width] itself, or a copy in `copy` with padded rows.
-template <class T>
-const T* padded_rows(const T* x, std::int64_t rows, std::int64_t width, T* copy) {
-  if (!needs_padding(width)) return x;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    T* end = std::copy_n(x + row * width, width, copy + row * padded(width));
-    std::fill(end, copy + (row + 1) * padded(width), T(0));
-  }
-  return copy;
-}
 
 // The mask of one head as scores: 0 where seen, -infinity elsewhere.
 struct HeadMask {
@@ -232,25 +205,28 @@ struct HeadMask {
   }
 };
 
-// out [rows][slab] = from[row * row_stride + column * column_stride] for columns < `columns`
+// out [rows][slab] = from[row * row_stride + column * column_stride] for columns < `columns`; hidden up to a whole
+// tile.
 template <class T>
 void spread_mask(const std::uint8_t* from, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows,
                  std::int64_t columns, T* out) {
   for (std::int64_t row = 0; row < rows; ++row, from += row_stride, out += TileShape<T>::kSlab)
     for (std::int64_t column = 0; column < columns; ++column)
       out[column] = from[column * column_stride] != 0 ? T(0) : kMinusInfinity<T>;
+  const std::int64_t missing = divide_up(rows, TileShape<T>::kRows) * TileShape<T>::kRows - rows;
+  std::fill_n(out, missing * TileShape<T>::kSlab, kMinusInfinity<T>);
 }
 
 // tile = -infinity wherever the mask tile is.
 template <class T>
 HWY_INLINE void apply_mask(ScoreTile<T>& tile, const T* mask) {
   using S = TileShape<T>;
-  for (int r = 0; r < S::kRows; ++r)
-    for (int v = 0; v < S::kVectors; ++v) {
-      const VecOf<T> value = hn::LoadU(S::d, mask + r * S::kSlab + v * S::kWidth);
-      tile[r][v] = hn::IfThenElse(hn::Lt(value, hn::Zero(S::d)), value, tile[r][v]);
-    }
+  THALWEG_TILE(r, S::kRows, v, S::kVectors) {
+    const VecOf<T> value = hn::LoadU(S::d, mask + r * S::kSlab + v * S::kWidth);
+    tile[r][v] = hn::IfThenElse(hn::Lt(value, hn::Zero(S::d)), value, tile[r][v]);
+  }
 }
+#undef THALWEG_TILE
 
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu

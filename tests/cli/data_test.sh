@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# data_test.sh PROGRAM: training on files of every kind, and what is said of files that are damaged.
+set -uo pipefail
+program=$1
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(mktemp -d)
+out=$folder/stdout err=$folder/stderr
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+. "$here/support.sh"
+python3 "$here/make_data.py" || exit 1
+
+# Classes that are easily told apart are told apart: inputs and labels arrive as they are in the file.
+learns() {  # DATA ARGUMENTS…
+  run 0 train "${@:2}" --data "$1" --checkpoint-every 1000 --out "run/$2/$1"  # one checkpoint: each waits for the disk
+  says "$out" '^test accuracy (1\.0|0\.9)'
+}
+mlp=(mlp --set hidden=16 --batch 16 --epochs 30 --lr 0.02)
+for data in table.csv bare.csv packed.csv.gz table.npy arrays arrays.npz rows.tfrecord records; do
+  learns "$data" "${mlp[@]}"
+done
+for data in idx packed_idx idx/train-images-idx3-ubyte images; do
+  learns "$data" cnn --set filters=4,4 --set hidden=8 --set size=16 --batch 16 --epochs 12 --lr 0.02
+done
+learns images "${mlp[@]}"
+grep -q '"classes": "3"' run/cnn/images/config.json || fault "the data must tell the classes"
+[ "$(grep -c '"grad_norm"' run/cnn/idx/log.jsonl)" -eq $((12 * 8)) ] || fault "120 images are 8 batches"
+[ "$(grep -c '"grad_norm"' run/mlp/table.csv/log.jsonl)" -eq $((30 * 9)) ] || fault "144 of 160 rows are 9 batches"
+
+# Numbers to be met, in a table and as one's own loss.
+run 0 train mlp --data numbers.csv --loss mean_squared_error --set hidden=16 --batch 16 --epochs 30 --lr 0.02 --checkpoint-every 1000 --out numbers
+says "$out" '^test loss 0\.00'
+for loss in huber kl_divergence dice binary_focal_crossentropy cosine_similarity; do
+  run 0 train mlp --data onehot.npz --loss "$loss" --set hidden=8 --batch 16 --epochs 2 --out "loss/$loss"
+  grep -q '"classes": "3"' "loss/$loss/config.json" || fault "$loss: rows of three numbers"
+done
+run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 8 --steps 3 --out gpt
+says "$out" '^sample:$'
+
+# An interrupted run over files goes on with the same bits.
+run 0 train "${mlp[@]}" --data packed.csv.gz --steps 13 --out cut
+run 0 train "${mlp[@]}" --data packed.csv.gz --checkpoint-every 1000 --out cut --resume
+cmp -s run/mlp/packed.csv.gz/checkpoints/step-270/model.safetensors cut/checkpoints/step-270/model.safetensors ||
+  fault "resuming changed the weights"
+
+# What cannot be trained on: the file is named, and what is wrong, and what to do.
+refuses() {  # DATA WORDS [MODEL]
+  run 1 train "${3:-mlp}" --data "$1" --steps 1 --batch 2 --out none
+  silent "$out"
+  says "$err" "^error: .*$1"
+  says "$err" "$2"
+  says "$err" 'hint: .'
+}
+refuses missing.csv 'no file or folder'
+refuses text_in_column.csv 'row 1 \(line 3\), column "b": expected f32, found "four"'
+refuses ragged.csv 'row 1 \(line 3\) has 2 fields, expected 3'
+refuses fraction.csv 'example 1 has the label 0.5'
+refuses negative.csv 'example 1 has the label -1'
+refuses semicolons.csv 'has one column'
+refuses empty.csv 'is empty'
+refuses header.csv 'has 0 examples'
+refuses cut.csv.gz 'ends within its packed data'
+refuses cut.npy 'should have 2560 bytes of values'
+refuses object.npy 'has the type \|O'
+refuses image.npy 'rank 3'
+refuses other.npz 'has no array "x"'
+refuses uneven 'x of 160 and y of 3'
+refuses cut_idx 'more than the file can hold'
+refuses unlabelled 'there is no train-labels-idx1-ubyte in unlabelled' cnn
+refuses broken_images 'one.png cannot be decoded' cnn
+refuses no_images 'has no folders with .png' cnn
+refuses damaged.tfrecord 'the checksum of the record at byte 171 is wrong'
+refuses rows.tfrecord '"x" has 4 values, expected \[28, 28, 1\]' cnn
+refuses table.csv 'examples of shape \[4\], cnn takes \[28, 28, 1\]' cnn
+refuses images 'a class for every pixel' unet
+refuses book.txt 'is of no kind'
+refuses short.txt 'has 5 characters' gpt
+refuses latin.txt 'is not UTF-8 at byte 3' gpt
+run 1 train mlp --data table.csv --set classes=2 --steps 1 --out none
+says "$err" 'table.csv has classes: 3, got --set classes=2'
+run 2 train mlp --data table.csv --loss categorical_crossentropy --steps 1 --out none
+
+exit $((faults > 0))

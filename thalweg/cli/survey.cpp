@@ -1,0 +1,108 @@
+// A look at all examples before training: how many they are, and what their labels ask of the model.
+#include <algorithm>
+#include <sstream>
+
+#include "models/settings.h"
+#include "thalweg/cli/datasets.h"
+
+namespace thalweg::cli {
+namespace {
+
+constexpr std::int64_t at_a_time = 1024, test_share = 10;
+
+[[noreturn]] void refuse(const std::string& text, const std::string& hint) {
+  throw Error(ErrorCode::failed_precondition, "train", text, hint);
+}
+
+template <class T>
+std::string text_of(const T& value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+Shape of_one(const Tensor& batch) { return Shape(batch.shape().suffix(1)); }
+
+void check_input(const std::string& name, const Shape& x, const models::TrainingStep& step) {
+  const Spec& input = step.arguments[0];
+  if (input.rank() == 2 || x.rank() == 2 || x.rank() == 3) return;
+  refuse(name + " has examples of shape " + text_of(x) + ", " + step.model + " takes " +
+             text_of(Shape(input.shape.suffix(1))),
+         "rows of numbers are for mlp");
+}
+
+void check_label_shape(const std::string& name, const Shape& y, const models::TrainingStep& step) {
+  if (step.arguments[1].rank() > 1) {
+    if (y.rank() == 2) return;
+    refuse(name + " has labels of shape " + text_of(y) + ", expected a class for every pixel, [height, width]",
+           step.model + " segments: store masks as labels, or train cnn");
+  }
+  if (y.size() == 1) return;
+  refuse(name + " has labels of shape " + text_of(y) + ", expected one class an example",
+         "rows of probabilities go with --loss categorical_crossentropy, other numbers with --loss mean_squared_error");
+}
+
+// Classes are 0, 1, 2, …: one more than the largest label.
+std::int64_t classes_of(const std::string& name, const Tensor& labels, std::int64_t first) {
+  const auto values = cast(labels, f64).to_vector<double>();
+  const std::size_t each = values.size() / static_cast<std::size_t>(labels.shape()[0]);
+  double largest = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!(values[i] >= 0 && values[i] <= 1e6 && values[i] == static_cast<double>(static_cast<std::int64_t>(values[i]))))
+      refuse(name + ": example " + std::to_string(first + static_cast<std::int64_t>(i / each)) + " has the label " +
+                 text_of(values[i]) + ", expected a class: 0, 1, 2, …",
+             "number the classes from 0; numbers to be met go with --loss mean_squared_error");
+    largest = std::max(largest, values[i]);
+  }
+  return static_cast<std::int64_t>(largest) + 1;
+}
+
+}  // namespace
+
+void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step) {
+  std::int64_t outputs = request.numbers ? 1 : 2;
+  for (const auto& e : all.batch(at_a_time)) {
+    const Shape x = of_one(e[0]), y = of_one(e[1]);
+    if (made.examples == 0) check_input(made.name, x, step);
+    if (made.examples == 0 && !request.numbers) check_label_shape(made.name, y, step);
+    outputs = request.numbers ? y.size() : std::max(outputs, classes_of(made.name, e[1], made.examples));
+    made.examples += e[0].shape()[0];
+  }
+  if (made.examples < 2) refuse(made.name + " has " + std::to_string(made.examples) + " examples", "give two or more");
+  made.settings["classes"] = std::to_string(outputs);
+}
+
+// Where examples can be reached by number, none is made only to be left out.
+void hold_out(Datasets& made, const data::Dataset& all) {
+  if (made.examples < test_share) {
+    made.training = all;
+    return;
+  }
+  made.examples -= made.examples / test_share;
+  made.test = all.shard(test_share, test_share - 1);
+  if (all.cardinality() >= 0) {
+    made.training = all.shard(test_share, 0);
+    for (std::int64_t i = 1; i + 1 < test_share; ++i)
+      made.training = made.training->concatenate(all.shard(test_share, i));
+    return;
+  }
+  made.training =
+      all.enumerate()
+          .filter([](const data::Element& e) { return e[0].item<std::int64_t>() % test_share != test_share - 1; })
+          .map([](const data::Element& e) {
+            return data::Element{e[1], e[2]};
+          });
+}
+
+void check_classes(const Datasets& made, const DataRequest& request, const models::Settings& settings) {
+  const auto asked = made.settings.find("classes");
+  if (asked == made.settings.end() || !settings.contains("classes")) return;
+  const std::int64_t needed = std::stoll(asked->second);
+  const std::int64_t given = models::SettingsReader("train", settings).count("classes", needed);
+  if (request.numbers ? given == needed : given >= needed) return;
+  refuse(made.name + (request.numbers ? " has numbers to be met: " : " has classes: ") + std::to_string(needed) +
+             ", got --set classes=" + std::to_string(given),
+         "leave it out: the data tell");
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,124 @@
+// Examples as rows of tables, arrays and records.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "thalweg/cli/datasets.h"
+
+namespace thalweg::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_number(const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return end != text.c_str() &&
+         text.find_first_not_of(" \t", static_cast<std::size_t>(end - text.c_str())) == std::string::npos;
+}
+
+// Two arrays with as many rows, as examples.
+data::Dataset pairs(const std::string& name, const Tensor& x, const Tensor& y) {
+  if (x.rank() == 0 || y.rank() == 0 || x.shape()[0] != y.shape()[0]) {
+    const auto rows = [](const Tensor& t) {
+      return t.rank() == 0 ? std::string("no rows") : std::to_string(t.shape()[0]);
+    };
+    throw Error(ErrorCode::failed_precondition, "train",
+                name + ": expected as many labels as examples, got x of " + rows(x) + " and y of " + rows(y),
+                "store one row of y for every row of x");
+  }
+  return data::from_tensor_slices({x, y});
+}
+
+// Everything but the last column, and the last column.
+Datasets array_table(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
+  const Tensor table = data::load_npy(path);
+  if (table.rank() != 2 || table.shape()[1] < 2)
+    throw Error(
+        ErrorCode::failed_precondition, "train",
+        path + " has rank " + std::to_string(table.rank()) + ", expected a table whose last column is the label",
+        "store images and labels as an .npz of x and y, or as x.npy and y.npy in a folder");
+  const std::int64_t rows = table.shape()[0], columns = table.shape()[1];
+  Datasets made{.name = path};
+  const auto all = pairs(path, slice(table, {0, 0}, {rows, columns - 1}), slice(table, {0, columns - 1}, {rows, 1}));
+  survey(made, all, request, step);
+  hold_out(made, all);
+  return made;
+}
+
+}  // namespace
+
+Datasets array_examples(const std::string& name, const std::map<std::string, Tensor>& arrays,
+                        const DataRequest& request, const models::TrainingStep& step) {
+  const auto find = [&](const char* array, const char* other) -> const Tensor& {
+    for (const char* one : {array, other})
+      if (const auto at = arrays.find(one); at != arrays.end()) return at->second;
+    throw Error(ErrorCode::not_found, "train", name + " has no array \"" + other + "\"",
+                "store x and y, or x_train, y_train, x_test and y_test");
+  };
+  Datasets made{.name = name};
+  const Tensor &x = find("x_train", "x"), &y = find("y_train", "y");
+  const auto all = pairs(name, x, y);
+  survey(made, all, request, step);
+  if (!arrays.contains("x_test")) {
+    hold_out(made, all);
+    return made;
+  }
+  made.training = all;
+  made.test = pairs(name, find("x_test", "x_test"), find("y_test", "y_test"));
+  Datasets beside{.name = name};
+  survey(beside, *made.test, request, step);
+  made.settings["classes"] =
+      std::to_string(std::max(std::stoll(made.settings["classes"]), std::stoll(beside.settings["classes"])));
+  return made;
+}
+
+Datasets npy_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
+  if (path.ends_with(".npz")) return array_examples(path, data::load_npz(path), request, step);
+  if (!fs::is_directory(path)) return array_table(path, request, step);
+  std::map<std::string, Tensor> arrays;
+  for (const char* array : {"x", "y", "x_train", "y_train", "x_test", "y_test"})
+    if (const fs::path file = fs::path(path) / (std::string(array) + ".npy"); fs::exists(file))
+      arrays[array] = data::load_npy(file.string());
+  return array_examples(path, arrays, request, step);
+}
+
+// The last column is the label. A first row of nothing but numbers is data.
+Datasets csv_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
+  const auto names = data::csv_columns(path);
+  if (names.size() < 2)
+    throw Error(ErrorCode::failed_precondition, "train", path + " has one column, expected features and a label",
+                "separate the fields by commas");
+  const bool header = !std::all_of(names.begin(), names.end(), is_number);
+  if (header && std::count(names.begin(), names.end(), names.back()) > 1)
+    throw Error(ErrorCode::failed_precondition, "train",
+                path + ": expected different names of columns, got \"" + names.back() + "\" twice",
+                "give the last column, the label, a name of its own");
+  Datasets made{.name = path, .streamed = true};
+  const auto all =
+      data::csv(path, {.label = header ? names.back() : std::to_string(names.size() - 1), .header = header});
+  survey(made, all, request, step);
+  hold_out(made, all);
+  return made;
+}
+
+// Records with the features x (floats; for images as many as the model's input has) and y (a whole number, or a float
+// to be met).
+Datasets tfrecord_examples(const std::vector<std::string>& files, const DataRequest& request,
+                           const models::TrainingStep& step) {
+  const Spec& input = step.arguments[0];
+  const data::Feature y{.name = "y", .dtype = request.numbers ? f32 : i64};
+  data::Feature x{.name = "x", .shape = Ints(input.shape.suffix(1))};
+  if (input.rank() == 2) {  // all records are as long as the first
+    x.shape.reset();
+    if (const auto first = data::tfrecord(files, {.features = {x}}).iterator().next())
+      x.shape = Ints{(*first)[0].size()};
+  }
+  Datasets made{.name = request.data, .streamed = true};
+  const auto all = data::tfrecord(files, {.features = {x, y}});
+  survey(made, all, request, step);
+  hold_out(made, all);
+  return made;
+}
+
+}  // namespace thalweg::cli
