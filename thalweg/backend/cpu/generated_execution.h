@@ -27,7 +27,7 @@ class GeneratedOperand {
   std::int64_t run_length(std::int64_t start) const {
     switch (way_) {
       case Way::buffer: return buffer_size;
-      case Way::period: return buffer_size / period() * period() - start % period();
+      case Way::period: return (buffer_size - start % period()) / 16 * 16;  // whole vectors of any type
       case Way::run:
       case Way::repetition: return period() - start % period();
       default: return std::numeric_limits<std::int64_t>::max();
@@ -35,7 +35,8 @@ class GeneratedOperand {
   }
   // Every run is a number of whole vectors if the first element is at the beginning of one.
   bool keeps_vectors_whole() const {
-    return way_ == Way::whole || way_ == Way::scalar || way_ == Way::buffer || period() % 16 == 0;
+    const bool in_pieces = way_ == Way::run || way_ == Way::repetition;
+    return !in_pieces || period() % 16 == 0;
   }
 
   // Where n elements from `start` are. The buffer keeps its content from the first call on, which is to say that and
@@ -52,7 +53,7 @@ class GeneratedOperand {
         return buffer;
       case Way::repetition: source_.load(buffer, start, 1); return buffer;
       case Way::period:
-        if (first_of > 0) source_.load(buffer, 0, std::min({buffer_size, first_of + period(), size_}));
+        if (first_of > 0) repeat(buffer, std::min({buffer_size, first_of + period(), size_}));
         return buffer + start % period();
       case Way::buffer: break;
     }
@@ -82,6 +83,11 @@ class GeneratedOperand {
   }
 
   std::int64_t period() const { return source_.walk.sizes[0]; }
+  // n elements, the first period of them again and again.
+  void repeat(T* to, std::int64_t n) const {
+    source_.load(to, 0, std::min(period(), n));
+    for (std::int64_t have = period(); have < n; have *= 2) std::copy_n(to, std::min(have, n - have), to + have);
+  }
   bool is_copied() const { return way_ != Way::whole && way_ != Way::run; }
   const void* element(std::int64_t number) const {
     return source_.array.template as<const std::byte>() + number * size_of(source_.array.dtype());

@@ -264,54 +264,133 @@ void multiply_thin(const Product<T>& product, std::int64_t depth_begin, std::int
   }
 }
 
-// C[rows] (+)= A[rows, depth] b: rows of A times one column, both read along their depth.
-template <class T, int kRows>
-void dot_rows(const Product<T>& product, std::int64_t row) {
+// The sums of the lanes of four vectors. A sum does not depend on the others.
+template <class T>
+HWY_INLINE void sum_lanes(const hn::Vec<hn::ScalableTag<T>> (&v)[4], T* sums) {
   const hn::ScalableTag<T> d;
-  constexpr std::int64_t lanes = HWY_LANES(T);
-  const T* a = product.a + row * product.a_row;
-  hn::Vec<decltype(d)> sums[kRows];
-#pragma GCC unroll 4
-  for (auto& sum : sums) sum = hn::Zero(d);
-  for (std::int64_t p = 0; p < product.k; p += lanes) {
-    const auto b = load_first(d, product.b + p, product.k - p);
-#pragma GCC unroll 4
-    for (int i = 0; i < kRows; ++i)
-      sums[i] = hn::MulAdd(load_first(d, a + i * product.a_row + p, product.k - p), b, sums[i]);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(T) == 4) {  // the same three steps for all four at once
+    const hn::Repartition<double, decltype(d)> pairs;
+    const auto ab = hn::Add(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
+    const auto cd = hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
+    const auto x = hn::BitCast(pairs, ab), y = hn::BitCast(pairs, cd);
+    const auto all =
+        hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
+    const hn::Half<decltype(d)> half;
+    const auto halves = hn::Add(hn::LowerHalf(half, all), hn::UpperHalf(half, all));
+#if HWY_TARGET == HWY_AVX3
+    const hn::Half<decltype(half)> quarter;
+    return hn::StoreU(hn::Add(hn::LowerHalf(quarter, halves), hn::UpperHalf(quarter, halves)), quarter, sums);
+#else
+    return hn::StoreU(halves, half, sums);
+#endif
   }
-#pragma GCC unroll 4
-  for (int i = 0; i < kRows; ++i) {
-    T& c = product.c[(row + i) * product.ldc];
-    const T sum = hn::GetLane(hn::SumOfLanes(d, sums[i]));
-    c = product.accumulate ? c + sum : sum;
-  }
+#endif
+  for (int i = 0; i < 4; ++i) sums[i] = hn::GetLane(hn::SumOfLanes(d, v[i]));
 }
 
+// C (+)= A b, one column: rows of A, four at a time, times b, both read along their depth.
 template <class T>
 void multiply_column(const Product<T>& product) {
-  std::int64_t row = 0;
-  for (; row + 4 <= product.m; row += 4) dot_rows<T, 4>(product, row);
-  for (; row < product.m; ++row) dot_rows<T, 1>(product, row);
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  const std::int64_t whole = product.k / lanes * lanes, rest = product.k - whole;
+  const V last = rest > 0 ? load_first(d, product.b + whole, rest) : hn::Zero(d);
+  for (std::int64_t row = 0; row < product.m; row += 4) {
+    const std::int64_t rows = std::min<std::int64_t>(4, product.m - row);
+    const T* a[4];
+    for (std::int64_t i = 0; i < 4; ++i) a[i] = product.a + (row + std::min(i, rows - 1)) * product.a_row;
+    V products[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    for (std::int64_t p = 0; p < whole; p += lanes)
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i)
+        products[i] = hn::MulAdd(hn::LoadU(d, a[i] + p), hn::LoadU(d, product.b + p), products[i]);
+    if (rest > 0)
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) products[i] = hn::MulAdd(load_first(d, a[i] + whole, rest), last, products[i]);
+    if (rows == 4 && product.ldc == 1 && !product.accumulate) {
+      sum_lanes(products, product.c + row);
+      continue;
+    }
+    T sums[4];
+    sum_lanes(products, sums);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T& c = product.c[(row + i) * product.ldc];
+      c = product.accumulate ? c + sums[i] : sums[i];
+    }
+  }
 }
 
-// The product transposed: rows of C become columns.
+// A product so narrow and shallow that all of B, [kDepth] vectors, stays in registers.
+template <class T, int kDepth>
+void narrow_kernel(const Product<T>& product) {
+  const hn::ScalableTag<T> d;
+  hn::Vec<decltype(d)> b[kDepth];
+#pragma GCC unroll 8
+  for (int p = 0; p < kDepth; ++p) b[p] = load_first(d, product.b + p * product.b_depth, product.n);
+  const auto row = [&](std::int64_t i) HWY_ATTR {
+    const T* a = product.a + i * product.a_row;
+    auto sum = hn::Zero(d);
+#pragma GCC unroll 8
+    for (int p = 0; p < kDepth; ++p) sum = hn::MulAdd(hn::Set(d, a[p * product.a_depth]), b[p], sum);
+    return sum;
+  };
+  std::int64_t i = 0;
+  if (product.ldc == product.n && !product.accumulate)  // whole vectors: the next row overwrites what is too much
+    for (; i * product.n + static_cast<std::int64_t>(HWY_LANES(T)) <= product.m * product.n; ++i)
+      hn::StoreU(row(i), d, product.c + i * product.n);
+  for (; i < product.m; ++i) {
+    T* c = product.c + i * product.ldc;
+    store_first(product.accumulate ? hn::Add(load_first(d, c, product.n), row(i)) : row(i), d, c, product.n);
+  }
+}
+
+constexpr int kShallow = 8;
+
 template <class T>
-Product<T> transposed(const Product<T>& p) {
-  Product<T> t = p;
-  t.m = p.n, t.n = p.m;
-  t.a = p.b, t.a_row = p.b_column, t.a_depth = p.b_depth;
-  t.b = p.a, t.b_depth = p.a_depth, t.b_column = p.a_row;
-  t.ldc = p.m;
-  return t;
+void multiply_narrow(const Product<T>& product) {
+  constexpr auto kernels = []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+    return std::array<void (*)(const Product<T>&), kShallow>{narrow_kernel<T, static_cast<int>(kIndex) + 1>...};
+  }
+  (std::make_index_sequence<kShallow>());
+  kernels[static_cast<std::size_t>(product.k - 1)](product);
+}
+
+// C (+)= A b, one column of results side by side: rows of A that lie across its memory. Four sums go along, since one
+// would wait for itself.
+template <class T>
+void multiply_column_across(const Product<T>& product) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  for (std::int64_t row = 0; row < product.m; row += lanes) {
+    const std::int64_t count = std::min(lanes, product.m - row);
+    hn::Vec<decltype(d)> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    const auto add = [&](int chain, std::int64_t p) HWY_ATTR {
+      const auto a = load_first(d, product.a + row + p * product.a_depth, count);
+      sums[chain] = hn::MulAdd(hn::Set(d, product.b[p * product.b_depth]), a, sums[chain]);
+    };
+    std::int64_t p = 0;
+    for (; p + 4 <= product.k; p += 4)
+#pragma GCC unroll 4
+      for (int chain = 0; chain < 4; ++chain) add(chain, p + chain);
+    for (; p < product.k; ++p) add(0, p);
+    const auto sum = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+    T* c = product.c + row;
+    store_first(product.accumulate ? hn::Add(load_first(d, c, count), sum) : sum, d, c, count);
+  }
 }
 
 template <class T>
-void multiply_blocks(Product<T> product, T* packed_a) {
+void multiply_blocks(const Product<T>& product, T* packed_a) {
   const bool column = product.n == 1 && product.panels == nullptr;
   const bool along_depth = product.a_depth == 1 && (product.b_depth == 1 || product.k == 1);
   if (column && along_depth && product.a_row != 1) return multiply_column(product);
-  if (column && product.a_row == 1 && product.ldc == 1) product = transposed(product);  // vectors along A, not one lane
-  const bool thin = product.m <= kDirectRows && product.b_column == 1 && product.panels == nullptr;
+  if (column && product.a_row == 1 && product.ldc == 1) return multiply_column_across(product);
+  const bool in_place = product.b_column == 1 && product.panels == nullptr;
+  if (in_place && product.k <= kShallow && product.n <= static_cast<std::int64_t>(HWY_LANES(T)))
+    return multiply_narrow(product);
+  const bool thin = in_place && product.m <= kDirectRows;
   for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
     const std::int64_t depth = std::min(kBlockDepth, product.k - p);
     if (thin) {
