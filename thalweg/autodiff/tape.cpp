@@ -10,6 +10,7 @@
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/fill/fill.h"
 #include "thalweg/ops/one_hot/one_hot.h"
+#include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/tile/tile.h"
 
@@ -71,6 +72,12 @@ std::vector<SourceIds> ids_of(const TapeRecords& records, const Sources& sources
   return ids;
 }
 
+// One at output k, nothing at the others. In a trace it is made of nodes, as above.
+Tensor seed_row(const Tensor& target, std::int64_t k, std::int64_t outputs) {
+  if (!is_symbolic(target)) return one_hot(scalar(k, i64), outputs, {.dtype = target.dtype()});
+  return pad(fill({1, 1}, 1, target.dtype()), {{0, 0}, {k, outputs - 1 - k}});
+}
+
 // One backward pass per output of an example; its seed is made when its turn comes. Undefined if not connected.
 Tensor jacobian_of(TapeRecords& records, const Tensor& target, const SourceIds& source, std::int64_t examples,
                    std::int64_t outputs, const Shape& result) {
@@ -78,8 +85,7 @@ Tensor jacobian_of(TapeRecords& records, const Tensor& target, const SourceIds& 
   if (outputs == 0) return zeros(result, source.spec.dtype);
   RowStack rows(examples, outputs);
   for (std::int64_t k = 0; k < outputs; ++k) {
-    const Tensor seed = one_hot(scalar(k, i64), outputs, {.dtype = target.dtype()});
-    const Tensor seeds = reshape(broadcast_to(seed, {examples, outputs}), target.shape());
+    const Tensor seeds = reshape(broadcast_to(seed_row(target, k, outputs), {examples, outputs}), target.shape());
     const Tensor row = records.backward({target}, {seeds}, {source}, k + 1 == outputs)[0].dense();
     if (!row.defined()) return {};
     rows.add(row);
@@ -163,7 +169,7 @@ Tensor GradientTape::jacobian(const Tensor& target, const Variable& source) {
 }
 
 Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) {
-  TW_CHECK_USER(target.rank() >= 2 && source.rank() >= 2 && target.shape()[0] == source.shape()[0], "batch_jacobian",
+  TW_CHECK_USER(target.rank() >= 2 && source.rank() >= 1 && target.shape()[0] == source.shape()[0], "batch_jacobian",
                 "both have examples along their leading axis; use expand_dims(y, -1) for one output per example",
                 "expected rank 2 or more and equal leading sizes, got target {} and source {}", target.shape(),
                 source.shape());

@@ -2,12 +2,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/tracer.h"
-#include "thalweg/ops/concat/concat.h"
-#include "thalweg/ops/creation/creation.h"
-#include "thalweg/ops/fill/fill.h"
-#include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/reshape/reshape.h"
-#include "thalweg/ops/tile/tile.h"
 #include "thalweg/plan/function.h"
 #include "thalweg/plan/ladder.h"
 #include "thalweg/plan/plan_state.h"
@@ -64,14 +59,7 @@ Tensor batch_jacobian(const TensorFunction& f, const Tensor& x, const BatchJacob
     const std::int64_t outputs = y.shape().product(1, y.rank());
     const Tensor flat = reshape(y, {examples, outputs});
     const auto pause = tape.stop_recording();
-    std::vector<Tensor> rows;
-    const Tensor one = fill({1, 1}, 1, y.dtype());  // traced, unlike ones(): seeds are made when they are needed
-    for (std::int64_t j = 0; j < outputs; ++j) {
-      const Tensor seed = broadcast_to(pad(one, {{0, 0}, {j, outputs - 1 - j}}), flat.shape());
-      rows.push_back(tape.gradient(flat, batch, {.unconnected = Unconnected::zero, .output_gradients = {seed}}));
-    }
-    const Shape shape = concatenate(y.shape(), batch.shape().suffix(1));
-    return rows.empty() ? zeros(shape, batch.dtype()) : reshape(stack(rows, 1), shape);
+    return reshape(tape.batch_jacobian(flat, batch), concatenate(y.shape(), batch.shape().suffix(1)));
   };
   return call_within("batch_jacobian", jacobian, x, options.memory_budget);
 }
