@@ -84,7 +84,8 @@ Partition partition_of(const Gemm& gemm) {
   cut_columns(gemm, ceil_div(gemm.n, kMaxColumns), p);
   const std::int64_t have = gemm.batch * p.n_tiles;
   const std::int64_t rows = p.n_tiles > 1 || gemm.transpose_a ? kStridedRows : kDenseRows;
-  const std::int64_t at_most = std::max<std::int64_t>(gemm.m / rows, have == 1 && gemm.m >= 64 ? 2 : 1);
+  std::int64_t at_most = std::max<std::int64_t>(gemm.m / rows, have == 1 && gemm.m >= 64 ? 2 : 1);
+  if (at_most > 1 && have * at_most % 2 != 0) ++at_most;  // 3 tasks would keep 2 threads waiting for one of them
   cut_rows(gemm, std::min(power_of_two(ceil_div(wanted, have)), at_most), p);
   if (have * p.m_tiles < wanted && !cut_depth(gemm, wanted, p) && gemm.m < 64)
     cut_columns(gemm, std::max(p.n_tiles, std::min(ceil_div(wanted, gemm.batch), gemm.n / 128)), p);

@@ -32,6 +32,29 @@ RowSum<T> row_sum(const S* x, std::int64_t n) {
   return {top, sum_of_exp(x, n, top, [](auto, const Lanes<T>&) HWY_ATTR {})};
 }
 
+// Rows of few classes would leave most lanes empty: there a lane takes a row.
+constexpr std::int64_t kFewClasses = 8;
+
+template <class S, class T = Wide<S>>
+void few_row_sums(const S* x, std::int64_t rows, std::int64_t n, RowSum<T>* found) {
+  alignas(64) T columns[kFewClasses][kLanes] = {}, tops[kLanes], totals[kLanes];
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t c = 0; c < n; ++c) columns[c][row] = static_cast<T>(x[row * n + c]);
+  Lanes<T> top(kMinusInfinity<T>), total(T(0));
+  for (std::int64_t c = 0; c < n; ++c) top = max(top, load(columns[c]));
+  for (std::int64_t c = 0; c < n; ++c) total = total + exp(load(columns[c]) - top);
+  store(top, tops);
+  store(total, totals);
+  for (std::int64_t row = 0; row < rows; ++row) found[row] = {tops[row], totals[row]};
+}
+
+// Of at most kLanes rows.
+template <class S, class T = Wide<S>>
+void row_sums(const S* x, std::int64_t rows, std::int64_t n, RowSum<T>* found) {
+  if (n <= kFewClasses) return few_row_sums(x, rows, n, found);
+  for (std::int64_t row = 0; row < rows; ++row) found[row] = row_sum(x + row * n, n);
+}
+
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
   parallel_ranges(rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
@@ -41,11 +64,18 @@ void for_each_row(std::int64_t rows, std::int64_t n, Body body) {
 
 template <class S, class T = Wide<S>>
 void sparse(const S* logits, IndexView labels, std::int64_t rows, std::int64_t n, T* loss, T* statistics) {
-  for_each_row(rows, n, [&](std::int64_t row) HWY_ATTR {
-    const S* x = logits + row * n;
-    const RowSum<T> found = row_sum(x, n);
-    loss[row] = std::log(found.total) - (static_cast<T>(x[labels[row]]) - found.top);
-    found.keep(statistics + 2 * row);
+  parallel_ranges(rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    RowSum<T> found[kLanes];
+    for (std::int64_t first = begin; first < end; first += kLanes) {
+      const std::int64_t count = std::min<std::int64_t>(kLanes, end - first);
+      row_sums(logits + first * n, count, n, found);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t row = first + i;
+        const T of_label = static_cast<T>(logits[row * n + labels[row]]);
+        loss[row] = std::log(found[i].total) - (of_label - found[i].top);
+        found[i].keep(statistics + 2 * row);
+      }
+    }
   });
 }
 
