@@ -43,6 +43,27 @@ return %6, %7, %8, %10
 )");
 }
 
+TEST(Passes, simplify_reduces_nothing_by_a_view) {
+  const Graph graph = traced({{f32, {4, 1}}, {f32, {1}}}, [](const List& x) {
+    return List{reduce_mean(x[0], {.axes = -1}), reduce_sum(x[0]), reshape(broadcast_to(x[1], {6}), {2, 3})};
+  });
+  expect_pass(simplify, graph, R"(
+function "f" (%0 f32 [4, 1], %1 f32 [1])
+%2 f32 [4] = reduce_mean %0 {axes = 0, axes = [-1], keepdims = 0, wide_result = 0}
+%3 f32 [] = reduce_sum %0 {axes = 1, keepdims = 0, wide_result = 0}
+%4 f32 [6] = broadcast_to %1 {shape = [6]}
+%5 f32 [2, 3] = reshape %4 {shape = [2, 3]}
+return %2, %3, %5
+)",
+              R"(
+function "f" (%0 f32 [4, 1], %1 f32 [1])
+%2 f32 [4] = reshape %0 {shape = [4]}
+%3 f32 [] = reduce_sum %0 {axes = 1, keepdims = 0, wide_result = 0}
+%5 f32 [2, 3] = broadcast_to %1 {shape = [2, 3]}
+return %2, %3, %5
+)");
+}
+
 TEST(Passes, pool_first_takes_the_relu_of_the_largest) {
   const Graph graph = traced({{f32, {1, 4, 4, 2}}, {f32, {1, 2, 2, 2}}}, [](const List& x) {
     GradientTape tape;

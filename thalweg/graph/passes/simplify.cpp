@@ -1,10 +1,12 @@
-// Drops nodes that leave their input as it is, and reads through chains of views. Only what keeps every bit: x * 1 and
-// x / 1 go, x + 0 stays, since it turns -0 into 0.
+// Drops nodes that leave their input as it is, and reads through chains of views; reductions over single places are
+// such views, and one element that is spread out needs no reshape. Only what keeps every bit: x * 1 and x / 1 go, x + 0
+// stays, since it turns -0 into 0.
 //   %1 = reshape %0;  %2 = reshape %1 {as %0};  %3 = exp %2     becomes     %3 = exp %0
 #include <algorithm>
 
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/reduce/reduce_op.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
 
@@ -26,7 +28,9 @@ class Simplifier {
   void run() {
     for (auto& node : graph_.nodes) {
       for (ValueId& input : node.inputs) input = replaced_(input);
+      reduce_nothing(node);
       look_through(node);
+      spread_at_once(node);
       if (const ValueId same = unchanged_input(node); same >= 0) replaced_.set(node.outputs[0], same);
       for (ValueId output : node.outputs) maker_[static_cast<std::size_t>(output)] = &node;
     }
@@ -36,6 +40,27 @@ class Simplifier {
  private:
   const Node* maker(ValueId value) const { return maker_[static_cast<std::size_t>(value)]; }
   bool is_one(ValueId value) const { return ones_[static_cast<std::size_t>(value)]; }
+
+  // A reduction over axes of size 1 is a reshape.
+  void reduce_nothing(Node& node) const {
+    if (!is_reduction(*node.info)) return;
+    const Spec &from = graph_.spec(node.inputs[0]), &to = graph_.spec(node.outputs[0]);
+    if (from.dtype != to.dtype || from.size() != to.size() || to.size() == 0) return;
+    node.info = &reshape_info();
+    node.op = make_attributes(reshape_info(), {{"shape", to.shape}});
+  }
+
+  // One element, spread out and reshaped, is spread out to the last shape.
+  void spread_at_once(Node& node) const {
+    if (!is_op(node, reshape_info())) return;
+    const Node* before = maker(node.inputs[0]);
+    if (!before || !is_op(*before, broadcast_to_info())) return;
+    const Spec &one = graph_.spec(before->inputs[0]), &to = graph_.spec(node.outputs[0]);
+    if (one.size() != 1 || one.rank() > to.rank()) return;
+    node.info = &broadcast_to_info();
+    node.op = make_attributes(broadcast_to_info(), {{"shape", to.shape}});
+    node.inputs = before->inputs;
+  }
 
   // reshape of a reshape reads what the first one read; so does a transpose undone.
   void look_through(Node& node) const {
