@@ -168,7 +168,8 @@ TEST(NarrowKernels, softmax_and_cross_entropy) {
 // Confident rows: what the right class gets must not vanish with the rounding of a probability of almost 1.
 TEST(NarrowKernels, gradients_of_confident_rows_stay) {
   const Tensor logits = cast(tensor({{6.f, 0.f}}), bf16), label = tensor({0});
-  const Tensor gradient = apply(sparse_softmax_cross_entropy_backward_info(), static_cast<const void*>(nullptr),
+  const auto op = sparse_softmax_cross_entropy_backward_info().make();
+  const Tensor gradient = apply(sparse_softmax_cross_entropy_backward_info(), op.get(),
                                 std::vector<Tensor>{label, logits, tensor({{6.f, 0.99752736f}}), ones({1})})[0];
   const auto values = gradient.to_vector<double>();
   EXPECT_NEAR(values[0], -0.00247264, 2e-5);

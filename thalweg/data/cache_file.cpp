@@ -36,7 +36,7 @@ class Reader {
   explicit Reader(const std::string& content) : content_(content) {}
   bool take(void* to, std::size_t count) {
     if (count > content_.size() - at_) return false;
-    std::memcpy(to, content_.data() + at_, count);
+    if (count > 0) std::memcpy(to, content_.data() + at_, count);  // a part without elements has no memory
     at_ += count;
     return true;
   }
