@@ -184,15 +184,16 @@ Tensor operand_gradient(const Shape& shape, const Factor& a, const Factor& b) {
 
 Gradients gradient(const MatmulOp& op, const Kept& kept, const Tensors& dy, Needs needs) {
   Gradients gradients(2);
-  if (needs[0]) {
-    const Tensor b = kept.input(1);
-    gradients[0] = op.transpose_a ? operand_gradient(kept.input_spec(0).shape, {b, op.transpose_b}, {dy[0], true})
-                                  : operand_gradient(kept.input_spec(0).shape, {dy[0], false}, {b, !op.transpose_b});
-  }
+  // That of b, mostly the weights, first: its product needs scratch while that of a is not there yet.
   if (needs[1]) {
     const Tensor a = kept.input(0);
     gradients[1] = op.transpose_b ? operand_gradient(kept.input_spec(1).shape, {dy[0], true}, {a, op.transpose_a})
                                   : operand_gradient(kept.input_spec(1).shape, {a, !op.transpose_a}, {dy[0], false});
+  }
+  if (needs[0]) {
+    const Tensor b = kept.input(1);
+    gradients[0] = op.transpose_a ? operand_gradient(kept.input_spec(0).shape, {b, op.transpose_b}, {dy[0], true})
+                                  : operand_gradient(kept.input_spec(0).shape, {dy[0], false}, {b, !op.transpose_b});
   }
   return gradients;
 }
