@@ -3,7 +3,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import urllib.request
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,12 +14,10 @@ class Peer:
 
     # name: (what it calls itself, its modes, what it takes on the disk)
     KNOWN = {
-        "torch": ("torch", ("eager", "compiled"), "5.4 GB, since PyPI's brings CUDA along"),
+        "torch": ("torch", ("eager", "compiled"), "5.4 GB, since its package brings CUDA along"),
         "tf": ("tensorflow", ("compiled", "xla"), "1.6 GB"),
         "jax": ("jax", ("compiled",), "0.7 GB"),
     }
-    # Wheels without CUDA, which PyPI does not have.
-    SMALLER = {"torch": "https://download.pytorch.org/whl/cpu"}
 
     def __init__(self, name, folder):
         self.name = name
@@ -40,16 +37,12 @@ class Peer:
     def install(self, say):
         say(f"installing {self.name} into {self.folder} ({self.size})")
         venv.create(self.folder, with_pip=True, clear=True)
-        command = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *self._smaller_index()]
+        command = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         if subprocess.run([*map(str, command), "-r", str(self.requirements)], stdout=sys.stderr).returncode != 0:
             say(f"{self.name} could not be installed")
             return False
         (self.folder / "installed").write_text(self.requirements.read_text())
         return True
-
-    def _smaller_index(self):
-        index = self.SMALLER.get(self.name)
-        return ["--extra-index-url", index] if index and answers(index) else []
 
     def workloads(self):
         """Those it has a program for; none if the framework does not start here."""
@@ -63,14 +56,6 @@ class Peer:
 
     def command(self, workload, mode, options):
         return [str(self.python), str(self._program()), workload, "--mode", mode, *options]
-
-
-def answers(address):
-    try:
-        with urllib.request.urlopen(address + "/", timeout=5):
-            return True
-    except OSError:
-        return False
 
 
 def run_line(command):
