@@ -98,7 +98,7 @@ struct AttentionCase {
   void check() {
     run_with_all_threads([&] { return run(); });
     const PlainAttention expected = plain();
-    // 16-bit results are rounded, and so are the weights where the processor multiplies bf16.
+    // 16-bit results are rounded.
     const double narrow = std::is_same_v<S, BFloat16> ? 0x1p16 : std::is_same_v<S, Half> ? 0x1p13 : 0;
     expect_near(wide(o), expected.o, 128 + narrow);
     expect_near(statistics, expected.statistics, 64);

@@ -1,12 +1,11 @@
 // Causal attention, 8 heads of depth 64, forward and backward: checks the result, then prints time, GFLOP/s (causal:
 // 7 products, halved), scratch, and what doubling the length costs.
-//   attention_bench [threads = 1] [longest = 16384] [f32 or bf16]
+//   attention_bench [threads = 1] [longest = 16384]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -20,20 +19,18 @@ using std::int64_t;
 constexpr int64_t kHeads = 8, kDepth = 64;
 constexpr float kScale = 0.125f;
 
-template <class S>
 struct Case {
   cpu::AttentionShape shape;
-  std::vector<S> q, k, v, o, d_o, dq, dk, dv;
-  std::vector<float> statistics;
+  std::vector<float> q, k, v, o, statistics, d_o, dq, dk, dv;
   std::vector<char> scratch;
 
-  explicit Case(int64_t length) : shape{1, kHeads, length, length, kDepth, kDepth, true, sizeof(S) == 2} {
+  explicit Case(int64_t length) : shape{1, kHeads, length, length, kDepth, kDepth, true} {
     const std::size_t size = static_cast<std::size_t>(kHeads * length * kDepth);
     std::mt19937 engine(1);
     std::uniform_real_distribution<float> values(-1, 1);
     for (auto* x : {&q, &k, &v, &d_o}) {
       x->resize(size);
-      for (S& value : *x) value = S(values(engine));
+      for (float& value : *x) value = values(engine);
     }
     for (auto* x : {&o, &dq, &dk, &dv}) x->resize(size);
     statistics.resize(2 * size / kDepth);
@@ -44,34 +41,33 @@ struct Case {
   std::size_t backward_bytes() const { return cpu::attention_workspace_backward(shape, sizeof(float)); }
 
   void forward() {
-    cpu::attention_kernels<S>().forward(
+    cpu::attention_kernels<float>().forward(
         {shape, {}, kScale, q.data(), k.data(), v.data(), o.data(), statistics.data(), scratch.data()});
   }
   void backward() {
-    cpu::attention_kernels<S>().backward({shape,
-                                          {},
-                                          kScale,
-                                          q.data(),
-                                          k.data(),
-                                          v.data(),
-                                          o.data(),
-                                          statistics.data(),
-                                          d_o.data(),
-                                          dq.data(),
-                                          dk.data(),
-                                          dv.data(),
-                                          scratch.data()});
+    cpu::attention_kernels<float>().backward({shape,
+                                              {},
+                                              kScale,
+                                              q.data(),
+                                              k.data(),
+                                              v.data(),
+                                              o.data(),
+                                              statistics.data(),
+                                              d_o.data(),
+                                              dq.data(),
+                                              dk.data(),
+                                              dv.data(),
+                                              scratch.data()});
   }
 };
 
 // Largest distance of o and the gradients of the last head from plain double loops, relative to the largest value.
-template <class S>
-double error(const Case<S>& c) {
+double error(const Case& c) {
   const int64_t length = c.shape.queries, base = (kHeads - 1) * length * kDepth;
-  const auto row = [&](const std::vector<S>& x, int64_t i) { return x.data() + base + i * kDepth; };
-  const auto dot = [](const S* a, const S* b) {
+  const auto row = [&](const std::vector<float>& x, int64_t i) { return x.data() + base + i * kDepth; };
+  const auto dot = [](const float* a, const float* b) {
     double total = 0;
-    for (int64_t d = 0; d < kDepth; ++d) total += double{static_cast<float>(a[d])} * static_cast<float>(b[d]);
+    for (int64_t d = 0; d < kDepth; ++d) total += double{a[d]} * b[d];
     return total;
   };
   std::vector<double> o(length * kDepth), dq(o.size()), dk(o.size()), dv(o.size()), p(length), dp(length);
@@ -93,11 +89,11 @@ double error(const Case<S>& c) {
       }
   }
   double worst = 0;
-  const auto compare = [&](const std::vector<double>& expected, const std::vector<S>& actual) {
+  const auto compare = [&](const std::vector<double>& expected, const std::vector<float>& actual) {
     double largest = 0, distance = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       largest = std::max(largest, std::abs(expected[i]));
-      distance = std::max(distance, std::abs(expected[i] - static_cast<float>(actual[base + i])));
+      distance = std::max(distance, std::abs(expected[i] - actual[base + i]));
     }
     worst = std::max(worst, distance / largest);
   };
@@ -112,8 +108,7 @@ struct Times {
 };
 
 // Best of at least `runs`, at least half a second.
-template <class S>
-Times measure(Case<S>& c, int runs) {
+Times measure(Case& c, int runs) {
   Times best;
   const double begin = seconds();
   for (int i = 0; i < runs || seconds() - begin < 0.5; ++i) {
@@ -127,14 +122,13 @@ Times measure(Case<S>& c, int runs) {
   return best;
 }
 
-template <class S>
 int run(int threads, int64_t longest) {
   config::set_threads(threads);
   for (const int64_t length : {256, 1024, 4096}) {
-    Case<S> c(length);
+    Case c(length);
     c.forward(), c.backward();
     const double distance = length <= 1024 ? error(c) : 0;
-    if (!(distance < (sizeof(S) == 2 ? 2e-2 : 5e-5)))
+    if (!(distance < 5e-5))
       return std::printf("wrong result at T = %ld: relative error %g\n", long{length}, distance), 1;
     const Times t = measure(c, 4);
     const double both = t.forward + t.backward, product = double(length * length * kDepth * kHeads);
@@ -145,7 +139,7 @@ int run(int threads, int64_t longest) {
   }
   double last_time = 0, last_bytes = 0;
   for (int64_t length = 512; length <= longest; length *= 2) {
-    Case<S> c(length);
+    Case c(length);
     const Times t = measure(c, 2);
     const double time = t.forward + t.backward, bytes = static_cast<double>(c.forward_bytes() + c.backward_bytes());
     std::printf("T %5ld  both %9.2f ms  scratch forward %7.2f MiB backward %7.2f MiB", long{length}, time * 1e3,
@@ -161,9 +155,5 @@ int run(int threads, int64_t longest) {
 }  // namespace thalweg::bench
 
 int main(int argc, char** argv) {
-  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
-  const long longest = argc > 2 ? std::atol(argv[2]) : 16384;
-  const bool narrow = argc > 3 && std::strcmp(argv[3], "bf16") == 0;
-  return narrow ? thalweg::bench::run<thalweg::BFloat16>(threads, longest)
-                : thalweg::bench::run<float>(threads, longest);
+  return thalweg::bench::run(argc > 1 ? std::atoi(argv[1]) : 1, argc > 2 ? std::atol(argv[2]) : 16384);
 }

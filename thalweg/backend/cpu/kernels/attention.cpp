@@ -21,27 +21,20 @@ T* aligned(void* workspace) {
   return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(workspace) + 63) / 64 * 64);
 }
 
-template <class S, class E>
-void forward_elements(const Attention<S>& a) {
+template <class S, class T = Wide<S>>
+void forward(const Attention<S>& a) {
   const Slots slots = forward_slots(a.shape);
   const std::int64_t block = forward_query_block(a.shape), blocks = divide_up(a.shape.queries, block);
-  auto* scratch = aligned<Wide<S>>(a.workspace);
+  T* scratch = aligned<T>(a.workspace);
   const std::int64_t scratch_size = ForwardScratch(a.shape).total;
   parallel_for(slots.count(), [&](std::int64_t slot) HWY_ATTR {
     slots.for_each_task(slot, [&](std::int64_t task) HWY_ATTR {
-      QueryBlock<S, E>(a, task / blocks, task % blocks * block, scratch + slot * scratch_size).run();
+      QueryBlock<S>(a, task / blocks, task % blocks * block, scratch + slot * scratch_size).run();
     });
   });
 }
 
-template <class S>
-void forward(const Attention<S>& a) {
-  if constexpr (kHasPairs<S>)
-    if (fits_pairs(a.shape)) return forward_elements<S, Pair>(a);
-  forward_elements<S, Wide<S>>(a);
-}
-
-// delta [batch, heads, queries] = sum(d_o * o)
+// delta [batch, heads, queries] = scale * sum(d_o * o)
 template <class S, class T = Wide<S>>
 void sum_products(const AttentionGradient<S>& a, T* delta) {
   const std::int64_t n = a.shape.value_depth;
@@ -52,14 +45,13 @@ void sum_products(const AttentionGradient<S>& a, T* delta) {
                       Lanes<T> total(T(0));
                       for_each_chunk<T>(
                           n, [&](auto chunk) HWY_ATTR { total = multiply_add(chunk.load(d_o), chunk.load(o), total); });
-                      delta[row] = sum(total);
+                      delta[row] = a.scale * sum(total);
                     }
                   });
 }
 
-template <class S, class E>
-void backward_elements(const AttentionGradient<S>& a) {
-  using T = Wide<S>;
+template <class S, class T = Wide<S>>
+void backward(const AttentionGradient<S>& a) {
   const std::int64_t splits = backward_splits(a.shape), heads = a.shape.batch * a.shape.heads;
   const std::int64_t queries = a.shape.queries, dq_size = queries * a.shape.depth;
   const Slots slots = backward_slots(a.shape);
@@ -73,20 +65,13 @@ void backward_elements(const AttentionGradient<S>& a) {
   parallel_for(slots.count(), [&](std::int64_t slot) HWY_ATTR {
     slots.for_each_task(slot, [&](std::int64_t task) HWY_ATTR {
       const std::int64_t head = task / splits;
-      KeyBlocks<S, E>(a, head, delta + head * queries, partial + task * dq_size, scratch + slot * scratch_size)
+      KeyBlocks<S>(a, head, delta + head * queries, partial + task * dq_size, scratch + slot * scratch_size)
           .run(task % splits, splits);
     });
   });
   if (static_cast<void*>(partial) == a.dq) return;
   for (std::int64_t head = 0; head < heads; ++head)
     sum_blocks_parallel(partial + head * splits * dq_size, splits, dq_size, dq_size, a.dq + head * dq_size);
-}
-
-template <class S>
-void backward(const AttentionGradient<S>& a) {
-  if constexpr (kHasPairs<S>)
-    if (fits_pairs(a.shape)) return backward_elements<S, Pair>(a);
-  backward_elements<S, Wide<S>>(a);
 }
 
 template <class S>

@@ -22,13 +22,11 @@ struct AttentionMask {
 };
 
 // o = softmax(scale * q k^T) v for every batch and head. Operands are stored as S, any float type; statistics, scale
-// and the arithmetic are float, or double for double. On processors with AVX512-BF16 products of bf16 have bf16
-// operands, also where one of them is softmax's result or its gradient (with even depths); their sums are float. No
-// queries x keys buffer is made. A query that sees no key gives zeros and zero gradients. NaN in a query, key or value
-// reaches every output that sees it (a masked value row may still spread NaN, as 0 * NaN does in the plain formula).
-// Statistics of a query: the largest sign(scale) * q k^T, and the weight 1 / sum(exp(score - largest score)) of that
-// key; 0 and 0 where it sees no key. They are not joined to one logarithm, in which the sum would be lost beside a
-// large score.
+// and the arithmetic are float, or double for double. No queries x keys buffer is made. A query that sees no key gives
+// zeros and zero gradients. NaN in a query, key or value reaches every output that sees it (a masked value row may
+// still spread NaN, as 0 * NaN does in the plain formula). Statistics of a query: the largest sign(scale) * q k^T, and
+// the weight 1 / sum(exp(score - largest score)) of that key; 0 and 0 where it sees no key. They are not joined to one
+// logarithm, in which the sum would be lost beside a large score.
 template <class S, class T = Wide<S>>
 struct Attention {
   AttentionShape shape;

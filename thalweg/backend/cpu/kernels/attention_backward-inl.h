@@ -17,10 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 
-// E: what is multiplied, numbers or pairs of them.
-template <class Stored, class E>
+template <class Stored, class T = Wide<Stored>>
 class KeyBlocks {
-  using T = Wide<Stored>;
   using S = TileShape<T>;
   using V = VecOf<T>;
 
@@ -31,8 +29,6 @@ class KeyBlocks {
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
         score_scale_(a.scale),
-        depth_(shape_.depth / kNumbers<E>),
-        value_depth_(shape_.value_depth / kNumbers<E>),
         row_(padded(shape_.depth)),
         value_row_(padded(shape_.value_depth)),
         at_(shape_),
@@ -52,12 +48,11 @@ class KeyBlocks {
     std::fill_n(dq_, shape_.queries * shape_.depth, T(0));
     for (key_ = first * at_.block; key_ < shape_.keys; key_ += step * at_.block) {
       keys_ = std::min(at_.block, shape_.keys - key_);
-      const Stored* stored = k_ + key_ * shape_.depth;
-      const E* v = element_rows(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, elements(at_.wide_k));
-      pack_transposed<S::kSlab>(v, keys_, value_depth_, elements(at_.values));
-      const E* k = element_rows(stored, keys_, shape_.depth, elements(at_.wide_k));
-      pack_transposed<S::kSlab>(k, keys_, depth_, elements(at_.keys));
-      k_rows_ = elements_across(stored, k, keys_, shape_.depth, elements(at_.wide_k), elements(at_.k_rows));
+      const T* v = wide_rows(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.wide_k);
+      pack_transposed(v, keys_, shape_.value_depth, scale_, scratch_ + at_.values);
+      const T* k = wide_rows(k_ + key_ * shape_.depth, keys_, shape_.depth, scratch_ + at_.wide_k);
+      pack_transposed(k, keys_, shape_.depth, T(1), scratch_ + at_.keys);
+      k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, at_.block * row_, T(0));
       std::fill_n(scratch_ + at_.dv, at_.block * value_row_, T(0));
       const std::int64_t begin = shape_.causal ? key_ / kQueryBlock * kQueryBlock : 0;
@@ -72,19 +67,17 @@ class KeyBlocks {
   // The block of queries from query_ on against the block of keys.
   void add_queries() {
     queries_ = std::min(kQueryBlock, shape_.queries - query_);
-    const Stored *q = q_ + query_ * shape_.depth, *d_o = d_o_ + query_ * shape_.value_depth;
-    q_block_ = element_rows(q, queries_, shape_.depth, elements(at_.wide_q));
-    do_block_ = element_rows(d_o, queries_, shape_.value_depth, elements(at_.wide_do));
+    q_block_ = wide_rows(q_ + query_ * shape_.depth, queries_, shape_.depth, scratch_ + at_.wide_q);
+    do_block_ = wide_rows(d_o_ + query_ * shape_.value_depth, queries_, shape_.value_depth, scratch_ + at_.wide_do);
     for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
       if (mask_.data != nullptr) load_mask(slab);
       for (std::int64_t r = 0; r < queries_; r += S::kRows)
         if (r + S::kRows > first_query(slab)) score(slab, r);
     }
-    const E* rows =
-        elements_across(d_o, do_block_, queries_, shape_.value_depth, elements(at_.wide_do), elements(at_.do_rows));
-    add_to_keys(elements(at_.p), rows, value_row_, scratch_ + at_.dv);
-    rows = elements_across(q, q_block_, queries_, shape_.depth, elements(at_.wide_q), elements(at_.q_rows));
-    add_to_keys(elements(at_.ds), rows, row_, scratch_ + at_.dk);
+    add_to_keys(scratch_ + at_.p, padded_rows(do_block_, queries_, shape_.value_depth, scratch_ + at_.do_rows),
+                value_row_, scratch_ + at_.dv);
+    add_to_keys(scratch_ + at_.ds, padded_rows(q_block_, queries_, shape_.depth, scratch_ + at_.q_rows), row_,
+                scratch_ + at_.dk);
     add_to_queries();
   }
 
@@ -103,16 +96,8 @@ class KeyBlocks {
     return shape_.causal ? std::max<std::int64_t>(key_ + key - query_, 0) : 0;
   }
 
-  E* elements(std::int64_t at) const { return reinterpret_cast<E*>(scratch_ + at); }
-
-  // Where row r of a slab lies in p and ds [slabs][query block][slab]. Pairs of rows fill one half of a slab's place;
-  // the other half of ds holds the pairs along its rows.
-  static HWY_INLINE std::int64_t offset(std::int64_t slab, std::int64_t r) {
-    return slab * kQueryBlock + r / kNumbers<E> * S::kSlab;
-  }
-  static HWY_INLINE std::int64_t offset_along(std::int64_t slab, std::int64_t r) {
-    return slab * kQueryBlock + (kNumbers<E> - 1) * kQueryBlock * S::kSlab / 2 + r * kSlabElements;
-  }
+  // Where row r of a slab lies in p and ds [slabs][query block][slab].
+  static HWY_INLINE std::int64_t offset(std::int64_t slab, std::int64_t r) { return slab * kQueryBlock + r * S::kSlab; }
 
   // The mask of a slab, in the place of p.
   void load_mask(std::int64_t slab) {
@@ -133,13 +118,12 @@ class KeyBlocks {
   // The same; beyond the first kSeen vectors of keys p and ds are 0.
   template <int kSeen>
   HWY_INLINE void score_vectors(std::int64_t slab, std::int64_t r) {
-    E *p = elements(at_.p) + offset(slab, r), *ds = elements(at_.ds) + offset(slab, r);
+    T *p = scratch_ + at_.p + offset(slab, r), *ds = scratch_ + at_.ds + offset(slab, r);
     ScoreTile<T> tile;
-    multiply_rows<0, kSeen>(tile, q_block_, r, queries_, depth_, elements(at_.keys) + slab * depth_);
+    multiply_rows<0, kSeen>(tile, q_block_, r, queries_, shape_.depth, scratch_ + at_.keys + slab * shape_.depth);
     score_scale_.apply_sign(tile);
-    if (mask_.data != nullptr) apply_mask<T>(tile, scratch_ + at_.p + slab * kQueryBlock + r * S::kSlab);
-    if (r < first_query(slab + S::kSlab - 1)) hide_after(tile, query_ + r - key_ - slab, 1);
-    if (slab + S::kSlab > keys_) hide_after(tile, keys_ - slab - 1, 0);
+    if (mask_.data != nullptr) apply_mask<T>(tile, p);
+    if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
       const T* row = statistics_ + 2 * std::min(query_ + r + i, shape_.queries - 1);
@@ -148,50 +132,41 @@ class KeyBlocks {
       for (int v = 0; v < S::kVectors; ++v)
         tile[i][v] = v < kSeen ? hn::Mul(weight, score_scale_.exponential(tile[i][v], largest)) : hn::Zero(S::d);
     }
-    store_across(tile, p);
-    alignas(64) T unrounded[kNumbers<E> == 2 ? S::kRows * S::kSlab : 1];
-    const T* weights = unrounded;
-    if constexpr (kNumbers<E> == 2)
-      store_tile<T>(tile, unrounded);
-    else
-      weights = p;
-    multiply_rows<0, kSeen>(tile, do_block_, r, queries_, value_depth_, elements(at_.values) + slab * value_depth_);
-    const V scale = hn::Set(S::d, scale_);
+    store_tile<T>(tile, p);
+    multiply_rows<0, kSeen>(tile, do_block_, r, queries_, shape_.value_depth,
+                            scratch_ + at_.values + slab * shape_.value_depth);
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
       const V delta = hn::Set(S::d, delta_[std::min(query_ + r + i, shape_.queries - 1)]);
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V scaled = hn::Mul(scale, hn::LoadU(S::d, weights + i * S::kSlab + v * S::kWidth));
-        tile[i][v] = v < kSeen ? hn::Mul(scaled, hn::Sub(tile[i][v], delta)) : hn::Zero(S::d);
+        const V weights = hn::LoadU(S::d, p + i * S::kSlab + v * S::kWidth);
+        tile[i][v] = v < kSeen ? hn::Mul(weights, hn::Sub(tile[i][v], delta)) : hn::Zero(S::d);
       }
     }
-    store_across(tile, ds);
-    if constexpr (kNumbers<E> == 2) store_along(tile, elements(at_.ds) + offset_along(slab, r));
+    store_tile<T>(tile, ds);
   }
 
-  // -infinity for keys of the slab after `last`, which moves on by `step` with every query.
-  static HWY_INLINE void hide_after(ScoreTile<T>& tile, std::int64_t last, int step) {
+  static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {
     const V hidden = hn::Set(S::d, kMinusInfinity<T>);
     HWY_UNROLL(8)
     for (int r = 0; r < S::kRows; ++r) {
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V distance = hn::Iota(S::d, static_cast<T>(v * S::kWidth - last - r * step));
+        const V distance = hn::Iota(S::d, static_cast<T>(key + v * S::kWidth - query - r));
         tile[r][v] = hn::IfThenElse(hn::Gt(distance, hn::Zero(S::d)), hidden, tile[r][v]);
       }
     }
   }
 
   // total [key block][row] += weights^T rows: weights are p or ds, rows [queries][row] are d_o or q.
-  void add_to_keys(const E* weights, const E* rows, std::int64_t row, T* total) {
+  void add_to_keys(const T* weights, const T* rows, std::int64_t row, T* total) {
     for (std::int64_t key = 0; key < keys_; key += S::kOutRows) {
-      const std::int64_t slab = key / S::kSlab * S::kSlab, begin = first_query(key);
-      if (begin >= queries_) continue;
-      const E* weight = weights + offset(slab, begin) + (key - slab);
-      const std::int64_t skipped = begin / kNumbers<E>, count = divide_up(queries_, kNumbers<E>) - skipped;
+      const std::int64_t slab = key / S::kSlab * S::kSlab, begin = first_query(key), count = queries_ - begin;
+      if (count <= 0) continue;
+      const T* weight = weights + offset(slab, begin) + (key - slab);
       update_rows(total + key * row, row, row, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
-        accumulate<1, S::kSlab, sizeof(tile[0]) / sizeof(V)>(tile, weight, rows + skipped * row + column, row, count);
+        accumulate<1, S::kSlab, sizeof(tile[0]) / sizeof(V), T>(tile, weight, rows + begin * row + column, row, count);
       });
     }
   }
@@ -207,9 +182,8 @@ class KeyBlocks {
           std::int64_t count = std::min<std::int64_t>(S::kSlab, keys_ - slab);
           if (shape_.causal) count = std::min(count, query_ + r + S::kOutRows - key_ - slab);
           if (count <= 0) break;
-          accumulate<kSlabElements, 1, sizeof(tile[0]) / sizeof(V)>(tile, elements(at_.ds) + offset_along(slab, r),
-                                                                    k_rows_ + slab / kNumbers<E> * row_ + column, row_,
-                                                                    divide_up(count, kNumbers<E>));
+          accumulate<S::kSlab, 1, sizeof(tile[0]) / sizeof(V), T>(tile, scratch_ + at_.ds + offset(slab, r),
+                                                                  k_rows_ + slab * row_ + column, row_, count);
         }
       });
     if (!in_place) copy_rows(to, row_, shape_.depth, queries_, dq, shape_.depth);
@@ -224,13 +198,10 @@ class KeyBlocks {
                         [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(from + r * from_row), to + r * to_row); });
   }
 
-  static constexpr int kSlabElements = S::kSlab / kNumbers<E>;
-
   const AttentionShape& shape_;
   HeadMask mask_;
   T scale_;
   Scale<T> score_scale_;
-  std::int64_t depth_, value_depth_;  // in elements
   std::int64_t row_, value_row_;
   BackwardScratch at_;
   const Stored *q_, *k_, *v_, *d_o_;
@@ -238,8 +209,8 @@ class KeyBlocks {
   T* dq_;
   Stored *dk_, *dv_;
   T* scratch_;
-  const E *q_block_ = nullptr, *do_block_ = nullptr;  // the queries at work, and the gradients of what they gave
-  const E* k_rows_ = nullptr;
+  const T *q_block_ = nullptr, *do_block_ = nullptr;  // the queries at work, and the gradients of what they gave
+  const T* k_rows_ = nullptr;
   std::int64_t key_ = 0, keys_ = 0, query_ = 0, queries_ = 0;  // the blocks at work
 };
 

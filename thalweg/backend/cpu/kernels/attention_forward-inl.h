@@ -15,10 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu {
 namespace HWY_NAMESPACE {
 
-// E: what is multiplied, numbers or pairs of them.
-template <class Stored, class E>
+template <class Stored, class T = Wide<Stored>>
 class QueryBlock {
-  using T = Wide<Stored>;
   using S = TileShape<T>;
   using V = VecOf<T>;
 
@@ -35,17 +33,14 @@ class QueryBlock {
         v_(a.v + head * shape_.keys * shape_.value_depth),
         o_(a.o + (head * shape_.queries + first) * shape_.value_depth),
         statistics_(a.statistics + 2 * (head * shape_.queries + first)),
-        depth_(shape_.depth / kNumbers<E>),
         row_(padded(shape_.value_depth)) {
     const ForwardScratch at(shape_);
-    queries_ = reinterpret_cast<E*>(scratch + at.queries);
-    scores_ = scratch + at.scores, output_ = scratch + at.output;
-    values_ = reinterpret_cast<E*>(scratch + at.values), maximum_ = scratch + at.statistics;
-    wide_keys_ = reinterpret_cast<E*>(scratch + at.keys);
-    wide_values_ = wide_keys_ + kKeyBlock * padded(shape_.depth);
+    queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
+    values_ = scratch + at.values, maximum_ = scratch + at.statistics;
+    wide_keys_ = scratch + at.keys, wide_values_ = wide_keys_ + kKeyBlock * padded(shape_.depth);
     sum_ = maximum_ + block_, shrink_ = sum_ + block_;
     const Stored* q = a.q + (head * shape_.queries + first) * shape_.depth;
-    pack_transposed<S::kSlab>(element_rows(q, count_, shape_.depth, wide_keys_), count_, depth_, queries_);
+    pack_transposed(wide_rows(q, count_, shape_.depth, wide_keys_), count_, shape_.depth, T(1), queries_);
   }
 
   void run() {
@@ -55,10 +50,9 @@ class QueryBlock {
     const std::int64_t end = last_key(first_ + count_);
     for (std::int64_t key = 0; key < end; key += kKeyBlock) {
       const std::int64_t keys = std::min(kKeyBlock, end - key);
-      keys_ = element_rows(k_ + key * shape_.depth, std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
-      const Stored* stored = v_ + key * shape_.value_depth;
-      const E* v = element_rows(stored, keys, shape_.value_depth, wide_values_);
-      v = elements_across(stored, v, keys, shape_.value_depth, wide_values_, values_);
+      keys_ = wide_rows(k_ + key * shape_.depth, std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
+      const T* v = wide_rows(v_ + key * shape_.value_depth, keys, shape_.value_depth, wide_values_);
+      v = padded_rows(v, keys, shape_.value_depth, values_);
       for (std::int64_t slab = 0; slab < count_; slab += S::kSlab) {
         const std::int64_t seen = std::min(keys, last_key(first_ + slab + S::kSlab) - key);
         if (seen <= 0) continue;
@@ -76,7 +70,7 @@ class QueryBlock {
 
   // scores [count][slab] of keys [key, key + count), and their maximum.
   void score(std::int64_t slab, std::int64_t key, std::int64_t count) {
-    const E* queries = queries_ + slab * depth_;
+    const T* queries = queries_ + slab * shape_.depth;
     const std::int64_t query = first_ + slab;
     if (mask_.data != nullptr)
       spread_mask(mask_.data + query * mask_.query_stride + key * mask_.key_stride, mask_.key_stride,
@@ -88,9 +82,9 @@ class QueryBlock {
       ScoreTile<T> tile;
       const std::int64_t rows = std::min(kKeyBlock, shape_.keys - key);
       if (key + r >= last_key(query + S::kSlab / 2))  // hidden from the first half of the slab
-        multiply_rows<S::kVectors / 2, S::kVectors>(tile, keys_, r, rows, depth_, queries);
+        multiply_rows<S::kVectors / 2, S::kVectors>(tile, keys_, r, rows, shape_.depth, queries);
       else
-        multiply_rows<0, S::kVectors>(tile, keys_, r, rows, depth_, queries);
+        multiply_rows<0, S::kVectors>(tile, keys_, r, rows, shape_.depth, queries);
       scale_.apply_sign(tile);
       if (mask_.data != nullptr) apply_mask<T>(tile, scores_ + r * S::kSlab);
       if (key + r + S::kRows > last_key(query + 1)) hide_keys(tile, key + r, query);
@@ -143,37 +137,31 @@ class QueryBlock {
     return hn::IfThenElse(hn::Eq(top, hn::Set(S::d, kMinusInfinity<T>)), hn::Zero(S::d), top);
   }
 
-  // scores -> p, the exponential of score - maximum, added up in sum; pairs take half the place.
+  // scores -> p, the exponential of score - maximum, added up in sum.
   void exponentiate(std::int64_t slab, std::int64_t count) {
     V top[S::kVectors], sum[S::kVectors];
     for (int v = 0; v < S::kVectors; ++v) {
       top[v] = finite_maximum(hn::LoadU(S::d, maximum_ + slab + v * S::kWidth));
       sum[v] = hn::LoadU(S::d, sum_ + slab + v * S::kWidth);
     }
-    const T* score = scores_;
-    E* to = reinterpret_cast<E*>(scores_);
+    T* score = scores_;
     HWY_UNROLL(4)
-    for (std::int64_t r = 0; r < count; r += kNumbers<E>, score += kNumbers<E> * S::kSlab, to += S::kSlab) {
+    for (std::int64_t r = 0; r < count; ++r, score += S::kSlab) {
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        V p[kNumbers<E>];
-        HWY_UNROLL(2)
-        for (int i = 0; i < kNumbers<E>; ++i) {
-          p[i] = scale_.exponential(hn::LoadU(S::d, score + i * S::kSlab + v * S::kWidth), top[v]);
-          sum[v] = hn::Add(sum[v], p[i]);
-        }
-        store_elements(p, to + v * S::kWidth);
+        const V p = scale_.exponential(hn::LoadU(S::d, score + v * S::kWidth), top[v]);
+        sum[v] = hn::Add(sum[v], p);
+        hn::StoreU(p, S::d, score + v * S::kWidth);
       }
     }
     for (int v = 0; v < S::kVectors; ++v) hn::StoreU(sum[v], S::d, sum_ + slab + v * S::kWidth);
   }
 
   // output = output * shrink + p v, over `count` keys from `key` on.
-  void add_values(std::int64_t slab, std::int64_t key, const E* v, std::int64_t count) {
+  void add_values(std::int64_t slab, std::int64_t key, const T* v, std::int64_t count) {
     for (std::int64_t r = slab; r < slab + S::kSlab; r += S::kOutRows) {
       const std::int64_t seen = std::clamp<std::int64_t>(last_key(first_ + r + S::kOutRows) - key, 0, count);
-      const E* p = reinterpret_cast<const E*>(scores_) + (r - slab);
-      const T* shrink = shrink_ + r;
+      const T *p = scores_ + (r - slab), *shrink = shrink_ + r;
       update_rows(output_ + r * row_, row_, row_, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
         constexpr int kVectors = sizeof(tile[0]) / sizeof(V);
         HWY_UNROLL(8)
@@ -181,7 +169,7 @@ class QueryBlock {
           HWY_UNROLL(8)
           for (int c = 0; c < kVectors; ++c) tile[i][c] = hn::Mul(tile[i][c], hn::Set(S::d, shrink[i]));
         }
-        accumulate<1, S::kSlab, kVectors>(tile, p, v + column, row_, divide_up(seen, kNumbers<E>));
+        accumulate<1, S::kSlab, kVectors, T>(tile, p, v + column, row_, seen);
       });
     }
   }
@@ -209,11 +197,9 @@ class QueryBlock {
   const Stored *k_, *v_;
   Stored* o_;
   T* statistics_;
-  std::int64_t depth_;  // of queries and keys, in elements
   std::int64_t row_;
-  T *scores_, *output_;
-  E *queries_, *values_, *wide_keys_, *wide_values_;
-  const E* keys_ = nullptr;      // at work
+  T *queries_, *scores_, *output_, *values_, *wide_keys_, *wide_values_;
+  const T* keys_ = nullptr;      // at work
   T *maximum_, *sum_, *shrink_;  // [query block]
 };
 

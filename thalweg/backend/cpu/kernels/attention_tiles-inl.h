@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "thalweg/backend/cpu/kernels/attention_elements-inl.h"
 #include "thalweg/backend/cpu/kernels/attention_plan.h"
+#include "thalweg/backend/cpu/kernels/lanes-inl.h"
 #include "thalweg/backend/cpu/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -54,49 +54,25 @@ HWY_INLINE void store_tile(const ScoreTile<T>& tile, T* to) {
   THALWEG_TILE(r, S::kRows, v, S::kVectors) hn::StoreU(tile[r][v], S::d, to + r * S::kSlab + v * S::kWidth);
 }
 
-// The tile as elements across its rows, [rows or pairs of them][slab].
-template <class E, class T = Computed<E>>
-HWY_INLINE void store_across(const ScoreTile<T>& tile, E* to) {
-  using S = TileShape<T>;
-  if constexpr (kNumbers<E> == 1) {
-    store_tile<T>(tile, to);
-  } else {
-    THALWEG_TILE(r, S::kRows / 2, v, S::kVectors) {
-      const VecOf<T> rows[2] = {tile[2 * r][v], tile[2 * r + 1][v]};
-      store_elements(rows, to + r * S::kSlab + v * S::kWidth);
-    }
-  }
-}
-
-#if HWY_TARGET == HWY_AVX3
-// … and as pairs along its rows, [rows][slab / 2].
-HWY_INLINE void store_along(const ScoreTile<float>& tile, Pair* to) {
-  using S = TileShape<float>;
-  static_assert(S::kVectors == 2);
-  HWY_UNROLL(8)
-  for (int r = 0; r < S::kRows; ++r) store_pairs(round_in_order(tile[r][0], tile[r][1]), to + r * S::kWidth);
-}
-#endif
-
 // tile = A B: kRows rows of a [count, depth] from `row` on (the last row stands in for missing ones), b [depth][slab].
 // Only vectors kBegin … kEnd of the slab are computed, the others are 0.
-template <int kBegin, int kEnd, class E, class T = Computed<E>>
-HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const E* a, std::int64_t row, std::int64_t count, std::int64_t depth,
-                              const E* HWY_RESTRICT b) {
+template <int kBegin, int kEnd, class T>
+HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
+                              const T* HWY_RESTRICT b) {
   using S = TileShape<T>;
-  const E* rows[S::kRows];
+  const T* rows[S::kRows];
   HWY_UNROLL(8)
   for (int r = 0; r < S::kRows; ++r) rows[r] = a + std::min(row + r, count - 1) * depth;
   THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Zero(S::d);
   for (std::int64_t i = 0; i < depth; ++i, b += S::kSlab) {
     VecOf<T> column[S::kVectors];
     HWY_UNROLL(8)
-    for (int v = kBegin; v < kEnd; ++v) column[v] = load_elements(b + v * S::kWidth);
+    for (int v = kBegin; v < kEnd; ++v) column[v] = hn::LoadU(S::d, b + v * S::kWidth);
     HWY_UNROLL(8)
     for (int r = 0; r < S::kRows; ++r) {
-      const VecOf<T> x = broadcast(rows[r] + i);
+      const VecOf<T> x = hn::Set(S::d, rows[r][i]);
       HWY_UNROLL(8)
-      for (int v = kBegin; v < kEnd; ++v) tile[r][v] = multiply_add_elements<E>(x, column[v], tile[r][v]);
+      for (int v = kBegin; v < kEnd; ++v) tile[r][v] = hn::MulAdd(x, column[v], tile[r][v]);
     }
   }
 }
@@ -155,20 +131,20 @@ struct Scale {
 };
 
 // tile[r][v] += sum over i < n of a[r * kRowStep + i * kStep] * b[i * ldb + vector v]
-template <int kRowStep, int kStep, int kVectors, class E, class T = Computed<E>>
-HWY_INLINE void accumulate(VecOf<T> (&tile)[TileShape<T>::kOutRows][kVectors], const E* HWY_RESTRICT a,
-                           const E* HWY_RESTRICT b, std::int64_t ldb, std::int64_t n) {
+template <int kRowStep, int kStep, int kVectors, class T>
+HWY_INLINE void accumulate(VecOf<T> (&tile)[TileShape<T>::kOutRows][kVectors], const T* HWY_RESTRICT a,
+                           const T* HWY_RESTRICT b, std::int64_t ldb, std::int64_t n) {
   using S = TileShape<T>;
   HWY_UNROLL(2)
   for (std::int64_t i = 0; i < n; ++i, a += kStep, b += ldb) {
     VecOf<T> row[kVectors];
     HWY_UNROLL(8)
-    for (int v = 0; v < kVectors; ++v) row[v] = load_elements(b + v * S::kWidth);
+    for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(S::d, b + v * S::kWidth);
     HWY_UNROLL(8)
     for (int r = 0; r < S::kOutRows; ++r) {
-      const VecOf<T> x = broadcast(a + r * kRowStep);
+      const VecOf<T> x = hn::Set(S::d, a[r * kRowStep]);
       HWY_UNROLL(8)
-      for (int v = 0; v < kVectors; ++v) tile[r][v] = multiply_add_elements<E>(x, row[v], tile[r][v]);
+      for (int v = 0; v < kVectors; ++v) tile[r][v] = hn::MulAdd(x, row[v], tile[r][v]);
     }
   }
 }
@@ -194,6 +170,74 @@ HWY_INLINE void update_rows(T* c, std::int64_t ldc, std::int64_t columns, Add ad
   update_columns<1>(c, ldc, at, columns, add);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Four neighbours of every fourth row, one block of the vector after the other.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const T* from, std::int64_t ld) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Half<D> half;
+    const T* upper = from + static_cast<std::int64_t>(hn::MaxLanes(half)) * ld;
+    return hn::Combine(d, load_blocks(half, upper, ld), load_blocks(half, from, ld));
+  }
+}
+
+// out[c][r] = in[r][c] * factor for as many rows as a vector has lanes, and 4 columns
+template <class D, class T>
+HWY_INLINE void transpose_columns(D d, const T* in, std::int64_t ld, T factor, T* out, std::int64_t out_ld) {
+  const auto row = [&](int r) HWY_ATTR { return hn::Mul(load_blocks(d, in + r * ld, ld), hn::Set(d, factor)); };
+  const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+  const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
+  const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
+  hn::StoreU(hn::InterleaveLower(d, low02, low13), d, out);
+  hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, out + out_ld);
+  hn::StoreU(hn::InterleaveLower(d, high02, high13), d, out + 2 * out_ld);
+  hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, out + 3 * out_ld);
+}
+#endif
+
+// x [rows, width] -> out [slabs][width][slab], times factor; missing rows of the last slab become 0.
+template <class T>
+void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor, T* out) {
+  constexpr std::int64_t kSlab = TileShape<T>::kSlab, kStep = TileShape<T>::kWidth;
+  const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
+  for (std::int64_t row = 0; row < padded_rows; row += kStep) {
+    T* to = out + row / kSlab * width * kSlab + row % kSlab;
+    std::int64_t column = 0;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (sizeof(T) == 4)
+      for (; row + kStep <= rows && column + 4 <= width; column += 4)
+        transpose_columns(TileShape<T>::d, x + row * width + column, width, factor, to + column * kSlab, kSlab);
+#endif
+    for (; column < width; ++column)
+      for (std::int64_t r = 0; r < kStep; ++r)
+        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] * factor : T(0);
+  }
+}
+
+// x [rows, width] in the type that is computed in: itself, or a copy.
+template <class T, class S>
+const T* wide_rows(const S* x, std::int64_t rows, std::int64_t width, [[maybe_unused]] T* copy) {
+  if constexpr (std::is_same_v<S, T>) {
+    return x;
+  } else {
+    for_each_chunk<T>(rows * width, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(x), copy); });
+    return copy;
+  }
+}
+
+// Rows that tiles may read in whole vectors: x [rows, width] itself, or a copy in `copy` with padded rows.
+template <class T>
+const T* padded_rows(const T* x, std::int64_t rows, std::int64_t width, T* copy) {
+  if (!needs_padding(width)) return x;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    T* end = std::copy_n(x + row * width, width, copy + row * padded(width));
+    std::fill(end, copy + (row + 1) * padded(width), T(0));
+  }
+  return copy;
+}
+
 // The mask of one head as scores: 0 where seen, -infinity elsewhere.
 struct HeadMask {
   const std::uint8_t* data;
@@ -205,16 +249,13 @@ struct HeadMask {
   }
 };
 
-// out [rows][slab] = from[row * row_stride + column * column_stride] for columns < `columns`; hidden up to a whole
-// tile.
+// out [rows][slab] = from[row * row_stride + column * column_stride] for columns < `columns`
 template <class T>
 void spread_mask(const std::uint8_t* from, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows,
                  std::int64_t columns, T* out) {
   for (std::int64_t row = 0; row < rows; ++row, from += row_stride, out += TileShape<T>::kSlab)
     for (std::int64_t column = 0; column < columns; ++column)
       out[column] = from[column * column_stride] != 0 ? T(0) : kMinusInfinity<T>;
-  const std::int64_t missing = divide_up(rows, TileShape<T>::kRows) * TileShape<T>::kRows - rows;
-  std::fill_n(out, missing * TileShape<T>::kSlab, kMinusInfinity<T>);
 }
 
 // tile = -infinity wherever the mask tile is.
