@@ -166,6 +166,25 @@ TEST(Report, the_largest_batch_counts_constants_that_are_cut) {
   EXPECT_THROW(make(most + 1, budget).plan(examples(most + 1)), tw::InfeasibleBudget);
 }
 
+// A loop's body is traced for one size of the batch: there is no telling what another would need.
+TEST(Report, no_largest_batch_is_named_where_a_loop_reads_the_examples) {
+  const auto loop = [](const tw::Tensor& x) {
+    const tw::Tensor looped = tw::while_loop(
+        [](const std::vector<tw::Tensor>& v) { return tw::reduce_mean(v[0]) > 0.05; },
+        [](const std::vector<tw::Tensor>& v) { return std::vector<tw::Tensor>{tw::sin(v[0] * 0.5)}; }, {x})[0];
+    const tw::Tensor scaled = looped + tw::reduce_mean(looped, {.axes = {-1}, .keepdims = true});
+    return x + tw::reduce_mean(scaled, {.axes = {-1}, .keepdims = true}) + scaled;
+  };
+  const auto step = tw::function(loop, {.memory_budget = 1024});
+  try {
+    step.plan(tw::Spec{tw::f32, {5, 200}});
+    FAIL() << "1 KiB was enough";
+  } catch (const tw::InfeasibleBudget& none) {
+    EXPECT_FALSE(none.answer().largest_batch.has_value());
+    expect_contains(none.what(), "while_loop");
+  }
+}
+
 TEST(Report, looks_into_the_loop_over_parts) {
   Net net;
   const tw::Spec many_x{tw::f32, {4096, 96}}, many_y{tw::f32, {4096, 8}};

@@ -15,6 +15,7 @@ class Resizer {
     for (int argument : batch) set(graph_.arguments[static_cast<std::size_t>(argument)], BatchState::of_rows(0, 1));
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       if (!visit(graph_.nodes[i], result_.nodes[i])) return std::nullopt;
+    if (!is_consistent()) return std::nullopt;
     return std::move(result_);
   }
 
@@ -36,6 +37,16 @@ class Resizer {
       any_rows |= state(input).is_rows();
     }
     return !any_rows || by_rule(node, resized, in) || by_shape(node);
+  }
+
+  // A whole value that one node wants cut may have been read by others before.
+  bool is_consistent() const {
+    try {
+      verify(result_, "resize_batch");
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
   }
 
   // As the op says. Whole inputs that it wants cut (a fill, a constant) are as long as the batch: they are resized too.

@@ -55,6 +55,16 @@ const Procedure& Body::procedure() const {
   return *procedure_;
 }
 
+void Body::check_inputs(const char* op, Inputs in, int from, int count, std::size_t first) const {
+  TW_CHECK_INTERNAL(first + static_cast<std::size_t>(count) <= graph_.arguments.size() && from + count <= in.size(), op,
+                    "expected {} inputs of its body, got {}", graph_.arguments.size(), in.size());
+  for (int i = 0; i < count; ++i) {
+    const Spec& expected = graph_.spec(graph_.arguments[first + static_cast<std::size_t>(i)]);
+    TW_CHECK_INTERNAL(in[from + i] == expected, op, "input {} is {} {}, its body was traced with {} {}", from + i,
+                      in[from + i].dtype, in[from + i].shape, expected.dtype, expected.shape);
+  }
+}
+
 double Body::flops() const {
   double total = 1;
   SmallVector<const Spec*, 4> specs;

@@ -21,6 +21,8 @@ class Body {
   std::int64_t number() const { return number_; }  // tells bodies apart
   std::size_t results() const { return graph_.results.size() - sums_; }
   const Spec& result(std::size_t i) const { return graph_.spec(graph_.results[i]); }
+  // That the node's inputs are what the body was traced with. `first`: the argument that the first of them is.
+  void check_inputs(const char* op, Inputs in, int from, int count, std::size_t first = 0) const;
   bool has_custom_gradient() const { return has_custom_gradient_; }
 
  private:

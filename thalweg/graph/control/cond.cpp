@@ -14,7 +14,10 @@ struct Cond {
   std::size_t g_captures() const { return g->graph().arguments.size(); }
 };
 
-Specs infer(const Cond& op, Inputs) {
+Specs infer(const Cond& op, Inputs in) {
+  const int f = static_cast<int>(op.f_captures()), g = static_cast<int>(op.g_captures());
+  op.f->check_inputs("cond", in, 1, f);
+  op.g->check_inputs("cond", in, 1 + f, g);
   Specs specs;
   for (std::size_t i = 0; i < op.f->results(); ++i) specs.push_back(op.f->result(i));
   return specs;

@@ -29,7 +29,15 @@ std::int64_t carry_bytes(const Scan& op) {
   return bytes;
 }
 
-Specs infer(const ScanOp& op, Inputs) {
+Specs infer(const ScanOp& op, Inputs in) {
+  SmallVector<Spec, 16> given;  // what one turn reads
+  SmallVector<const Spec*, 16> turn;
+  for (int i = 0; i < in.size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    given.push_back(at >= op.carries && at < op.carries + op.xs ? slice_of(in[i]) : in[i]);
+  }
+  for (const Spec& spec : given) turn.push_back(&spec);
+  op.body->check_inputs("scan", Inputs({turn.data(), turn.size()}), 0, in.size());
   Specs specs;
   for (std::size_t i = 0; i < op.carries + op.ys + op.sums; ++i) {
     const Spec& spec = op.body->result(i);

@@ -23,7 +23,11 @@ struct While {
   std::size_t first_of_body() const { return condition->graph().arguments.size(); }  // its first captured input
 };
 
-Specs infer(const While& op, Inputs) {
+Specs infer(const While& op, Inputs in) {
+  const int variables = static_cast<int>(op.variables()), body = static_cast<int>(op.first_of_body());
+  op.condition->check_inputs("while_loop", in, 0, body);
+  op.body->check_inputs("while_loop", in, 0, variables);
+  op.body->check_inputs("while_loop", in, body, in.size() - body, op.variables());
   Specs specs;
   for (std::size_t i = 0; i < op.variables(); ++i) specs.push_back(op.body->result(i));
   if (!op.stored) return specs;
