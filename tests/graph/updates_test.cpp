@@ -1,6 +1,7 @@
 // How updates of variables are ordered and joined.
 #include "tests/graph/pass_testing.h"
 #include "thalweg/graph/passes/passes.h"
+#include "thalweg/plan/group_updates.h"
 #include "thalweg/plan/schedule.h"
 
 namespace thalweg {

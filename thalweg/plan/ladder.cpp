@@ -4,8 +4,8 @@
 #include <set>
 
 #include "thalweg/core/check.h"
-#include "thalweg/graph/passes/passes.h"
 #include "thalweg/plan/batch_split.h"
+#include "thalweg/plan/group_updates.h"
 #include "thalweg/plan/micro_batches.h"
 #include "thalweg/plan/rematerialise.h"
 #include "thalweg/plan/schedule.h"

@@ -19,6 +19,5 @@ Graph narrow_values(Graph graph);        // lets products run in 16 bits, if the
 Graph view_parts(Graph graph);           // turns splits into views where the parts lie in one stretch
 Graph fuse(Graph graph);                 // joins elementwise nodes into programs that walk their operands once
 Graph fuse_reductions(Graph graph);      // joins a program with the reduction that reads it
-Graph group_updates(Graph graph);        // joins updates of variables by one program; behind the schedule
 
 }  // namespace thalweg

@@ -1,12 +1,11 @@
-// Updates of variables by the same program that stand one behind the other become one node:
-//   %8 = fused %w0 %g0 %rate;  %9 = fused %w1 %g1 %rate     become     %8, %9 = fused_each %w0 %g0 %rate %w1 %g1 %rate
-// A step of many small variables pays one call instead of hundreds; one of large variables wakes the pool once.
+#include "thalweg/plan/group_updates.h"
+
 #include <algorithm>
 
-#include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/fused/fused_each.h"
 #include "thalweg/ops/registry.h"
+#include "thalweg/plan/storage.h"
 
 namespace thalweg {
 namespace {
@@ -14,9 +13,12 @@ namespace {
 class Grouper {
  public:
   explicit Grouper(Graph graph)
-      : graph_(std::move(graph)), entry_(graph_.values.size(), -1), marks_(graph_.values.size()) {
-    for (const auto& variable : graph_.variables)
-      if (variable.update >= 0) entry_[static_cast<std::size_t>(variable.update)] = variable.entry;
+      : graph_(std::move(graph)), storages_(graph_), entry_(graph_.values.size(), none), marks_(graph_.values.size()) {
+    for (const auto& variable : graph_.variables) {
+      if (variable.update < 0) continue;
+      ValueId& entry = entry_[static_cast<std::size_t>(variable.update)];
+      entry = entry == none ? variable.entry : several;
+    }
   }
 
   Graph run() {
@@ -36,6 +38,8 @@ class Grouper {
   }
 
  private:
+  static constexpr ValueId none = -1, several = -2;
+
   // All it makes is left in variables, and every operand is as long as that or a single element.
   bool is_update(const Node& node) const {
     if (!is_op(node, fused_info())) return false;
@@ -106,12 +110,13 @@ class Grouper {
   struct Mark {
     bool read = false, changed = false;
   };
-  Mark& mark(ValueId value) { return marks_[static_cast<std::size_t>(value)]; }
-  const Mark& mark(ValueId value) const { return marks_[static_cast<std::size_t>(value)]; }
+  Mark& mark(ValueId value) { return marks_[static_cast<std::size_t>(storages_.root(value))]; }
+  const Mark& mark(ValueId value) const { return marks_[static_cast<std::size_t>(storages_.root(value))]; }
 
   Graph graph_;
-  std::vector<ValueId> entry_;           // by value: the variable that is left with it; -1: none
-  std::vector<Mark> marks_;              // by value: what the open updates do with it
+  const Storages storages_;
+  std::vector<ValueId> entry_;           // by value: the variable that is left with it, none, or several of them
+  std::vector<Mark> marks_;              // by root: what the open updates do with it
   std::vector<std::vector<Node>> open_;  // updates that may run at once, those alike together
 };
 
