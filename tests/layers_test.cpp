@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/values.h"
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/nn/nn.h"
@@ -11,6 +12,7 @@
 namespace thalweg::nn {
 namespace {
 
+using testing::expect_error;
 using testing::near;
 
 Tensor numbers(const Shape& shape, DType dtype = f64) { return random::normal(shape, {.seed = 3, .dtype = dtype}); }
