@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "thalweg/autodiff/tape.h"
+#include "thalweg/autodiff/records.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/passes/passes.h"
@@ -57,12 +57,12 @@ struct CallOp {
     Tensors inputs;
     std::vector<Tensor> sources, targets, seeds;
     std::vector<std::size_t> numbers;
-    for (int i = 0; i < kept.inputs(); ++i) {
-      inputs.push_back(kept.input(i));
-      if (!is_float(inputs.back().dtype())) continue;
-      tape.watch(inputs.back());
-      sources.push_back(inputs.back());
-      numbers.push_back(static_cast<std::size_t>(i));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(kept.inputs()); ++i) {
+      inputs.push_back(kept.input(static_cast<int>(i)));
+      if (!is_float(inputs[i].dtype()) || is_repeated({inputs.data(), inputs.size()}, i)) continue;
+      tape.watch(inputs[i]);
+      sources.push_back(inputs[i]);
+      numbers.push_back(i);
     }
     const Tensors outputs = graph->with_residuals()->call(inputs);
     for (std::size_t i = 0; i < dy.size(); ++i)

@@ -1,0 +1,91 @@
+// Tapes around functions: what they see, what they may not do, and gradients of functions that take gradients.
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/values.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using testing::expect_error;
+
+// The gradient of sum f(x) by x, as a function of x.
+template <class F>
+auto gradient_of(F f) {
+  return [f](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(f(x), x, {.unconnected = Unconnected::zero});
+  };
+}
+
+// d sum f'(x) / dx, of f' as it is and compiled.
+template <class F>
+void expect_equal_second_order(F f) {
+  const Tensor x = tensor({0.3, 1.7});
+  const auto first = gradient_of(f);
+  EXPECT_TRUE(testing::near(gradient_of(function(first))(x), gradient_of(first)(x), 1e-12));
+}
+
+TEST(TapesAround, gradients_inside_are_differentiated) {
+  expect_equal_second_order([](const Tensor& x) { return x * x; });  // its rule is given x twice
+  expect_equal_second_order([](const Tensor& x) { return x * x * x; });
+  expect_equal_second_order([](const Tensor& x) { return pow(x, 3.0) * exp(x); });
+  expect_equal_second_order([](const Tensor& x) { return where(x > 1, x * x, sin(x)); });
+}
+
+TEST(TapesAround, gradients_of_third_order_pass_through_choices) {
+  const auto f = [](const Tensor& x) { return pow(x, 4.0) * where(x > 1, x, x * x); };
+  const auto second = gradient_of(gradient_of(f));
+  const Tensor x = tensor({0.3, 1.7});
+  EXPECT_TRUE(testing::near(gradient_of(function(second))(x), gradient_of(second)(x), 1e-11));
+  EXPECT_TRUE(testing::near(gradient_of(gradient_of(gradient_of(function(f))))(x), gradient_of(second)(x), 1e-11));
+}
+
+TEST(TapesAround, a_tensor_that_is_passed_twice_gets_its_gradient_once) {
+  const auto f = [](const Tensor& a, const Tensor& b) { return reduce_sum(tanh(a * b) * a); };
+  const auto compiled = function(f);
+  const Tensor x = tensor({0.3, 0.7});
+  EXPECT_TRUE(testing::near(hessian([&](const Tensor& t) { return compiled(t, t); }, x),
+                            hessian([&](const Tensor& t) { return f(t, t); }, x), 1e-12));
+}
+
+TEST(TapesAround, a_tape_outside_is_not_to_be_used_inside) {
+  const Tensor x = tensor({2.0});
+  {
+    GradientTape outside;
+    outside.watch(x);
+    const auto f = function([&](const Tensor& a) { return outside.gradient(a * a, a); }, {.name = "f"});
+    expect_error(ErrorCode::failed_precondition, {"[tape]", "gradient", "outside"}, [&] { f(x); });
+    const auto g = function([&](const Tensor& a) { return outside.watch(a), a; }, {.name = "g"});
+    expect_error(ErrorCode::failed_precondition, {"[tape]", "watch", "outside"}, [&] { g(x); });
+    EXPECT_TRUE(testing::near(outside.gradient(x * x, x), tensor({4.0}), 0));  // it still works
+  }
+  EXPECT_TRUE(testing::near(x + x, tensor({4.0}), 0));  // nobody watches any longer
+}
+
+TEST(TapesAround, a_tape_outside_may_go_inside) {
+  const Tensor x = tensor({2.0});
+  auto outside = std::make_unique<GradientTape>();
+  outside->watch(x);
+  function([&](const Tensor& a) { return outside.reset(), a * a; })(x);
+  const Tensor y = x * x;  // seen by nobody
+  GradientTape tape;
+  tape.watch(x);
+  EXPECT_TRUE(testing::near(tape.gradient(x * y, x), y, 0));
+}
+
+TEST(TapesAround, a_captured_tensor_that_is_watched_is_refused) {
+  const Tensor scale = tensor({3.0}), x = tensor({2.0});
+  GradientTape tape;
+  tape.watch(scale);
+  const auto f = function([&](const Tensor& a) { return a * scale; }, {.name = "scaled"});
+  expect_error(ErrorCode::failed_precondition, {"scaled", "[1]", "argument"}, [&] { f(x); });
+  const Tensor fixed = stop_gradient(scale);
+  const auto g = function([&](const Tensor& a) { return a * fixed; });
+  EXPECT_TRUE(testing::near(g(x), tensor({6.0}), 0));
+}
+
+}  // namespace
+}  // namespace thalweg
