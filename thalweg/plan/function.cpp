@@ -45,6 +45,17 @@ void check_precision_inside(const FunctionOptions& inner) {
            inner.name, dtype_of(inner.precision), dtype_of(outer));
 }
 
+// One that only the trace holds was made inside: every eager call would make a new one, the plan goes on with the
+// first.
+void check_variables(const Graph& traced) {
+  for (const auto& made : traced.variables)
+    TW_CHECK(failed_precondition, !VariableStorage::is_last_handle(made.variable), "function",
+             "make it outside of the function, or let a module or an optimizer hold it",
+             "variable \"{}\" was made while function \"{}\" was traced: expected one that outlives the trace, got one "
+             "that nobody holds any longer",
+             made.variable.name(), traced.name);
+}
+
 }  // namespace
 
 void flatten(Flat& flat, const Spec& spec) {
@@ -63,6 +74,7 @@ struct FunctionCore::State {
 
   std::shared_ptr<Plan> find(const std::string& signature);
   void drop_plans_without_masks();
+  void check_alive() const;
   void trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
@@ -130,6 +142,12 @@ std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
   return entries.front().plan;
 }
 
+// The body is run again: what it referred to must still be there.
+void FunctionCore::State::check_alive() const {
+  std::lock_guard lock(mutex);
+  for (const auto& entry : entries) thalweg::check_alive(entry.plan->state());
+}
+
 void FunctionCore::State::keep(const std::string& signature, const std::shared_ptr<Plan>& plan) {
   std::lock_guard lock(mutex);
   if (!entries.empty()) stats.last_retrace_reason = describe_difference(entries.front().signature, signature);
@@ -179,6 +197,7 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
       plan.gradient_names.push_back(name);
     }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  check_variables(plan.traced);
   plan.traced.precision = usable_precision(options.precision);
   if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
   plan.traced.results.resize(own);
@@ -238,6 +257,7 @@ std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, B
   if (auto known = find(signature)) return known;
   std::lock_guard lock(tracing);
   if (auto known = find(signature)) return known;
+  check_alive();
   return make(arguments, body, signature);
 }
 
@@ -300,17 +320,23 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
     return list;
   };
   const std::vector<Tensor> before = values();
+  std::vector<std::uint64_t> versions;
+  for (const auto& variable : planned.traced.variables) versions.push_back(variable.variable.version());
   const auto put_back = [&] {
     for (std::size_t i = 0; i < before.size(); ++i) {
       Variable variable = planned.traced.variables[i].variable;
       variable.assign(before[i]);
+      VariableStorage::set_version(variable, versions[i]);
     }
   };
   GradientLog log;
   Tensors eager;
-  {
+  try {
     const random::CallScope same_numbers(number);
     eager = body(arguments).tensors;
+  } catch (...) {
+    put_back();
+    throw;
   }
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
   const std::vector<Tensor> after = values();
@@ -342,7 +368,9 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
 }
 
 const Plan& FunctionCore::plan(const Flat& arguments, Body body, bool with_mask) {
-  return *state_->find_or_make(state_->padded(arguments, with_mask), body);
+  const auto plan = state_->find_or_make(state_->padded(arguments, with_mask), body);
+  check_alive(plan->state());
+  return *plan;
 }
 
 FunctionStats FunctionCore::stats() const {

@@ -50,19 +50,31 @@ Pointers bind_inputs(const PlanState& plan, const Tensors& arguments, HostValues
   return inputs;
 }
 
+void check_arguments(const PlanState& plan, const Tensors& arguments) {
+  for (const auto& argument : arguments)
+    if (is_symbolic(argument)) throw_symbolic(plan.function.c_str(), argument);
+}
+
+// Their values are part of the plan: no gradient could reach them.
+void check_constants(const PlanState& plan) {
+  for (const auto* recorder : recorders())
+    for (const auto& constant : plan.traced.constants)
+      TW_CHECK(
+          failed_precondition, !recorder->tracks(constant.tensor), "function",
+          "pass it to the function as an argument; if no gradient is wanted, capture tw::stop_gradient(x)",
+          "function \"{}\" captured a tensor of shape {} that a tape watches: expected gradients through arguments "
+          "and variables only",
+          plan.function, constant.tensor.shape());
+}
+
+}  // namespace
+
 void check_alive(const PlanState& plan) {
   for (const auto& touched : plan.touched)
     TW_CHECK(failed_precondition, !touched.living.expired(), "function",
              "let what the function refers to live as long as the function, or make the function anew",
              "function \"{}\" uses \"{}\", which no longer exists", plan.function, touched.name);
 }
-
-void check_arguments(const PlanState& plan, const Tensors& arguments) {
-  for (const auto& argument : arguments)
-    if (is_symbolic(argument)) throw_symbolic(plan.function.c_str(), argument);
-}
-
-}  // namespace
 
 std::byte* Lane::workspace(std::int64_t bytes) {
   static const memory::Owner owner = memory::owner("arena");
@@ -98,6 +110,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
 }
 
 bool is_watched(const PlanState& plan, const Tensors& arguments) {
+  check_constants(plan);
   for (auto* recorder : recorders()) {
     for (const auto& argument : arguments)
       if (recorder->tracks(argument)) return true;

@@ -19,6 +19,9 @@ struct CallOutcome {
   std::int64_t variable_copies = 0;
 };
 
+// Throws if something that the trace referred to has died.
+void check_alive(const PlanState& plan);
+
 // Runs the plan once: takes its turn at the variables, binds memory, runs the steps. `call` numbers the call for random
 // ops.
 CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call);
