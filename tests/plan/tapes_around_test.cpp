@@ -76,6 +76,29 @@ TEST(TapesAround, a_tape_outside_may_go_inside) {
   EXPECT_TRUE(testing::near(tape.gradient(x * y, x), y, 0));
 }
 
+TEST(TapesAround, the_budget_counts_what_is_kept_for_them) {
+  Variable w(random::normal({32, 64}, {.seed = 1}), {.name = "w"});
+  const auto layer = [&](const Tensor& x) { return reduce_sum(square(tanh(matmul(x, w)))); };
+  const Tensor x = random::normal({512, 32}, {.seed = 2});
+  const auto small = function(layer, {.name = "small", .memory_budget = KiB(64)});
+  small(x);  // cut into parts
+  const auto gradient = [&](const auto& f, std::int64_t& peak) {
+    config::reset_peak_memory();
+    const std::int64_t before = config::memory_info().in_use - w.spec().bytes();
+    GradientTape tape;
+    const Tensor result = tape.gradient(f(x), w);
+    peak = config::memory_info().peak - before;
+    return result;
+  };
+  std::int64_t peak = 0;
+  expect_error(ErrorCode::resource_exhausted, {"small", "64.00 KiB", "inside"}, [&] { gradient(small, peak); });
+  const auto large = function(layer, {.memory_budget = KiB(640)});
+  const Tensor got = gradient(large, peak);
+  EXPECT_LE(peak, KiB(640));
+  EXPECT_GE(large.stats().residual_bytes, 512 * 64 * 4);
+  EXPECT_TRUE(testing::near(got, gradient(layer, peak), 1e-4));
+}
+
 TEST(TapesAround, a_captured_tensor_that_is_watched_is_refused) {
   const Tensor scale = tensor({3.0}), x = tensor({2.0});
   GradientTape tape;

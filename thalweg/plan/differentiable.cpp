@@ -105,6 +105,14 @@ bool watched(const Tensors& inputs) {
   });
 }
 
+// Of the results from this one on.
+std::int64_t result_bytes(const Graph& graph, std::size_t first = 0) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = first; i < graph.results.size(); ++i)
+    bytes += memory::rounded(graph.spec(graph.results[i]).bytes());
+  return bytes;
+}
+
 // Forward and backward in one graph: arguments are those of `graph`, then a seed for each float result. Results are
 // those of `graph`, then the gradients that exist.
 struct Joint {
@@ -273,23 +281,26 @@ Tensors DifferentiableGraph::run(const Procedure& procedure, const Graph& graph,
   return results;
 }
 
+const Procedure& DifferentiableGraph::plain() {
+  std::lock_guard lock(mutex_);
+  if (!plain_) plain_ = compile_procedure(graph_);
+  return *plain_;
+}
+
 std::int64_t DifferentiableGraph::residual_bytes() {
   const auto& both = pair();
-  std::int64_t bytes = 0;
-  for (std::size_t i = both.results; i < both.forward.results.size(); ++i)
-    bytes += memory::rounded(both.forward.spec(both.forward.results[i]).bytes());
-  return bytes;
+  return result_bytes(both.forward, both.results);
+}
+
+std::int64_t DifferentiableGraph::peak_bytes() {
+  const auto& both = pair();
+  const std::int64_t backward = result_bytes(both.backward->graph_) + both.backward->plain().workspace();
+  return result_bytes(both.forward) + std::max(both.procedure->workspace(), backward);
 }
 
 Tensors DifferentiableGraph::call(const Tensors& inputs) {
   if (any_symbolic({inputs.data(), inputs.size()})) return replay(graph_, {inputs.data(), inputs.size()});
-  if (!watched(inputs)) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!plain_) plain_ = compile_procedure(graph_);
-    }
-    return run(*plain_, graph_, inputs);
-  }
+  if (!watched(inputs)) return run(plain(), graph_, inputs);
   const auto& both = pair();
   Tensors outputs = run(*both.procedure, both.forward, inputs);
   const CallOp op{shared_from_this()};

@@ -281,8 +281,12 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
   }
   const auto plan = state.find_or_make(arguments, body);
   const std::uint64_t number = state.numbers ? state.numbers->next++ : random::next_ordinal();
-  if (is_watched(plan->state(), arguments.tensors))
-    return {run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
+  if (is_watched(plan->state(), arguments.tensors)) {
+    Flat results{run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
+    std::lock_guard lock(state.mutex);
+    state.stats.residual_bytes = plan->state().differentiable->residual_bytes();
+    return results;
+  }
   Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
                         ? state.run_checked(*plan, arguments, body, number)
                         : state.run(*plan, arguments, number);

@@ -1,5 +1,6 @@
 #include "thalweg/plan/plan_call.h"
 
+#include <limits>
 #include <shared_mutex>
 
 #include "thalweg/core/check.h"
@@ -50,6 +51,13 @@ Pointers bind_inputs(const PlanState& plan, const Tensors& arguments, HostValues
   return inputs;
 }
 
+// What the budget leaves for the arena beside the variables and the results.
+std::int64_t most_workspace(const PlanState& plan) {
+  const std::int64_t budget = plan.options.memory_budget;
+  return budget == 0 ? std::numeric_limits<std::int64_t>::max()
+                     : budget - plan.compiled.state_bytes - plan.compiled.result_bytes;
+}
+
 void check_arguments(const PlanState& plan, const Tensors& arguments) {
   for (const auto& argument : arguments)
     if (is_symbolic(argument)) throw_symbolic(plan.function.c_str(), argument);
@@ -67,6 +75,19 @@ void check_constants(const PlanState& plan) {
           plan.function, constant.tensor.shape());
 }
 
+// A call under a tape keeps what its backward pass reads until that runs, which no rung of the ladder changes.
+void check_watched_budget(const PlanState& plan) {
+  const std::int64_t budget = plan.options.memory_budget;
+  if (budget == 0) return;
+  const std::int64_t needed = plan.compiled.state_bytes + plan.differentiable->peak_bytes();
+  TW_CHECK(resource_exhausted, needed <= budget, "function",
+           "take the gradient inside of the function: there values are computed again and the batch is cut to fit",
+           "function \"{}\" is called under a tape that watches it: expected at most {}, its budget, got {}, of which "
+           "{} are kept for the backward pass",
+           plan.function, format_bytes(budget), format_bytes(needed),
+           format_bytes(plan.differentiable->residual_bytes()));
+}
+
 }  // namespace
 
 void check_alive(const PlanState& plan) {
@@ -76,9 +97,9 @@ void check_alive(const PlanState& plan) {
              "function \"{}\" uses \"{}\", which no longer exists", plan.function, touched.name);
 }
 
-std::byte* Lane::workspace(std::int64_t bytes) {
+std::byte* Lane::workspace(std::int64_t bytes, std::int64_t most) {
   static const memory::Owner owner = memory::owner("arena");
-  if (!buffer_ || buffer_->bytes() < bytes) {
+  if (!buffer_ || buffer_->bytes() < bytes || buffer_->bytes() > most) {
     buffer_ = {};
     buffer_ = Buffer::allocate(bytes, owner);
   }
@@ -91,6 +112,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   check_arguments(plan, arguments);
   HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
+  std::byte* workspace = lane.workspace(plan.compiled.executable->workspace(), most_workspace(plan));
   const std::int64_t held = plan.compiled.state_bytes + lane.bytes();
   memory::set_mark();
   CallOutcome outcome;
@@ -101,7 +123,6 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
     outcome.results.push_back(allocate_tensor(graph.spec(result), owner));
     outputs.push_back(mutable_data(outcome.results.back()));
   }
-  std::byte* workspace = lane.workspace(plan.compiled.executable->workspace());
   plan.compiled.executable->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, workspace);
   for (const auto& variable : graph.variables)
     if (variable.update >= 0) VariableStorage::count_assignment(variable.variable);
@@ -125,6 +146,7 @@ Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t cal
   check_arguments(plan, arguments);
   std::call_once(plan.differentiable_once,
                  [&] { plan.differentiable = std::make_shared<DifferentiableGraph>(as_pure_graph(plan.traced)); });
+  check_watched_budget(plan);
   const Graph& graph = plan.traced;
   HostValues host(plan, graph, call);
   Tensors inputs = arguments;

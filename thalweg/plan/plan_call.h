@@ -4,10 +4,11 @@
 
 namespace thalweg {
 
-// Memory that the plans of one function run in, one caller at a time. It grows to what the largest plan needs.
+// Memory that the plans of one function run in, one caller at a time. It grows to what the largest plan needs, and
+// shrinks where a plan may not hold that much beside what it has outside of it.
 class Lane {
  public:
-  std::byte* workspace(std::int64_t bytes);
+  std::byte* workspace(std::int64_t bytes, std::int64_t most);
   std::int64_t bytes() const { return buffer_ ? buffer_->bytes() : 0; }
 
  private:
