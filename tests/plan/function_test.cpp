@@ -315,6 +315,17 @@ TEST(Function, buckets_pad_an_axis_and_give_the_mask) {
   EXPECT_TRUE(testing::near(tape.gradient(dot(a, b), a), b, 1e-6));
 }
 
+TEST(Function, batch_arguments_must_be_there) {
+  const auto f = function([](const Tensor& x) { return x * 2; }, {.name = "f", .batch = {1}});
+  expect_error(ErrorCode::invalid_argument, {"\"f\"", ".batch", "got 1"}, [&] { f(ones({2})); });
+}
+
+TEST(Function, buckets_are_checked_when_it_is_made) {
+  const auto make = [](Buckets buckets) { function([](const Tensor& x) { return x; }, {.buckets = buckets}); };
+  expect_error(ErrorCode::invalid_argument, {"got -1", "front"}, [&] { make({.axis = -1, .sizes = {4}}); });
+  expect_error(ErrorCode::invalid_argument, {"got -8", "sizes"}, [&] { make({.axis = 1, .sizes = {4, -8}}); });
+}
+
 TEST(Function, what_it_refers_to_must_live) {
   auto living = std::make_unique<Living>("the model");
   const auto f = function([&](const Tensor& x) { return living->touch(), x * 2; }, {.name = "widow"});

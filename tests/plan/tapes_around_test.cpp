@@ -1,6 +1,8 @@
 // Tapes around functions: what they see, what they may not do, and gradients of functions that take gradients.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/support/expect_error.h"
 #include "tests/support/values.h"
 #include "thalweg/thalweg.h"
@@ -97,6 +99,27 @@ TEST(TapesAround, the_budget_counts_what_is_kept_for_them) {
   EXPECT_LE(peak, KiB(640));
   EXPECT_GE(large.stats().residual_bytes, 512 * 64 * 4);
   EXPECT_TRUE(testing::near(got, gradient(layer, peak), 1e-4));
+}
+
+TEST(TapesAround, steps_are_ordered_under_them_too) {
+  Variable count(zeros({}, f64), {.name = "count", .trainable = false});
+  const auto step = function([&](const Tensor& x) {
+    count.assign_add(x);
+    return x * 2;
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        const Tensor x = tensor(1.0);
+        GradientTape tape;
+        tape.watch(x);
+        EXPECT_EQ(tape.gradient(step(x), x).item<double>(), 2);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(count.value().item<double>(), 400);
+  EXPECT_EQ(count.version(), 400u);
 }
 
 TEST(TapesAround, a_captured_tensor_that_is_watched_is_refused) {

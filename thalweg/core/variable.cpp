@@ -243,6 +243,13 @@ std::pair<Tensor, std::uint64_t> VariableStorage::snapshot(const Variable& varia
   return {view_of(impl.storage, impl.spec), impl.version};
 }
 
+void VariableStorage::replace(const Variable& variable, const Tensor& value) {
+  auto& impl = variable.checked();
+  std::lock_guard lock(impl.mutex);
+  impl.storage = adopt(value);
+  ++impl.version;
+}
+
 void VariableStorage::set_version(const Variable& variable, std::uint64_t version) {
   auto& impl = variable.checked();
   std::lock_guard lock(impl.mutex);

@@ -109,6 +109,12 @@ FunctionCore::FunctionCore(FunctionOptions options) {
                 "expected a memory budget of 0 or more, got {}", options.memory_budget);
   TW_CHECK_USER(options.max_plans >= 1, "function", "64 is the default", "expected max_plans of 1 or more, got {}",
                 options.max_plans);
+  const Buckets& buckets = options.buckets;
+  TW_CHECK_USER(buckets.axis >= 0, "function", "count from the front: the leading axis is 0",
+                "expected an axis of 0 or more for the buckets, got {}", buckets.axis);
+  for (std::int64_t size : buckets.sizes)
+    TW_CHECK_USER(size >= 0, "function", "name the lengths to pad to: {.sizes = {64, 128, 256}}",
+                  "expected sizes of 0 or more for the buckets, got {}", size);
   state_ = std::make_unique<State>(std::move(options));
 }
 
@@ -232,6 +238,11 @@ Tensors run_with_gradients(const PlanState& plan, const Tensors& arguments, std:
 }  // namespace
 
 std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
+  for (int argument : options.batch)
+    TW_CHECK_USER(argument >= 0 && argument < static_cast<int>(arguments.tensors.size()), "function",
+                  "number arguments from 0; lists count with each of their tensors",
+                  "function \"{}\": expected .batch to name some of its {} arguments, got {}", options.name,
+                  arguments.tensors.size(), argument);
   auto plan = std::make_unique<PlanState>();
   plan->function = options.name;
   plan->scopes = scopes();

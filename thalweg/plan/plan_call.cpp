@@ -149,8 +149,12 @@ Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t cal
   check_watched_budget(plan);
   const Graph& graph = plan.traced;
   HostValues host(plan, graph, call);
+  const Turn turn(plan);
   Tensors inputs = arguments;
-  for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
+  for (const auto& variable : graph.variables) {
+    inputs.push_back(VariableStorage::snapshot(variable.variable).first);
+    for (auto* recorder : recorders()) recorder->read(variable.variable, inputs.back());
+  }
   for (const auto& number : host.numbers) inputs.push_back(number);
   if (graph.random_state >= 0)
     inputs.push_back(
@@ -158,10 +162,7 @@ Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t cal
   Tensors results = plan.differentiable->call(inputs);
   std::size_t next = graph.results.size();
   for (const auto& variable : graph.variables)
-    if (variable.update >= 0) {
-      Variable target = variable.variable;
-      target.assign(results[next++]);
-    }
+    if (variable.update >= 0) VariableStorage::replace(variable.variable, results[next++]);
   results.resize(graph.results.size());
   return results;
 }
