@@ -9,9 +9,11 @@
 #include "thalweg/autodiff/transforms.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/recurrent/recurrent.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/stop_gradient/stop_gradient.h"
@@ -140,6 +142,14 @@ TEST(recompute, second_order_goes_through) {
   EXPECT_TRUE(near(outer.gradient(inner.gradient(y, x), x), tensor({2.4}), 1e-14));
 }
 
+TEST(recompute, an_input_that_is_given_twice_gets_its_gradient_once) {
+  const Tensor x = tensor({0.4});
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = recompute([](const Tensor& a, const Tensor& b) { return a * a * b; })(x, x);
+  EXPECT_TRUE(near(tape.gradient(y, x), 3 * x * x, 1e-14));
+}
+
 // sum(sin(A x)) has gradient A^T cos(A x) and Hessian -A^T diag(sin(A x)) A.
 struct Quadratic {
   Tensor a = tensor({{1.0, 2.0}, {-0.5, 0.25}, {0.75, -1.0}});
@@ -186,6 +196,31 @@ TEST(check_gradients, accepts_right_rules_and_names_the_worst_entry_of_wrong_one
   const Error error = error_of([&] { check_gradients(wrong, {x}); });
   EXPECT_EQ(error.code(), ErrorCode::failed_precondition);
   EXPECT_NE(std::string(error.what()).find("entry 1"), std::string::npos) << error.what();
+}
+
+TEST(check_gradients, one_tensor_may_be_two_inputs) {
+  const Tensor x = tensor({0.3, 0.7});
+  check_gradients([](const List& in) { return in[0] * in[0] * in[1]; }, {x, x}, {.order = 2});
+}
+
+// Their second order goes through a reference, which is given x twice.
+TEST(check_gradients, ops_that_are_given_a_tensor_twice) {
+  const Tensor x = reshape(linspace(-1, 1, 6, f64), {1, 1, 3, 2}), k = sin(reshape(linspace(0, 3, 16, f64), {2, 8}));
+  check_gradients([](const List& in) { return square(attention(in[0], in[0], in[0])); }, {x}, {.order = 2});
+  const auto cell = [](const List& in) {
+    return square(lstm_cell(in[0], in[0], in[0], in[1], in[1], zeros({8}, f64)).h);
+  };
+  check_gradients(cell, {reshape(x, {3, 2}), k}, {.order = 2});
+}
+
+TEST(tape, one_that_is_outside_of_a_custom_gradient_is_not_to_be_used_inside) {
+  const Tensor x = tensor({2.0});
+  GradientTape tape;
+  tape.watch(x);
+  const auto square_of = recompute([&](const Tensor& t) { return tape.gradient(t * t, t) * t; });
+  const Error error = error_of([&] { square_of(x); });
+  EXPECT_EQ(error.code(), ErrorCode::failed_precondition);
+  EXPECT_TRUE(near(tape.gradient(x * x, x), tensor({4.0}), 0));
 }
 
 // An op of the test's own, with neither a rule nor a reference.

@@ -175,6 +175,20 @@ TEST(Budget, dropout_is_the_same_in_every_plan) {
   }
 }
 
+TEST(Budget, of_several_signatures_is_kept_by_each) {
+  const auto f = function(
+      [](const Tensor& x) {  // a vector takes an arena, a matrix a result
+        return x.rank() == 1 ? reduce_sum(cumsum(exp(x)) * sin(reverse(x, 0)), {.keepdims = true}) : x * 2;
+      },
+      {.memory_budget = KiB(900)});
+  const Tensor vector = ones({100000}), matrix = ones({2, 100000});
+  for (const auto& x : {vector, matrix, vector}) {
+    f(x);
+    EXPECT_EQ(f.stats().measured_peak_bytes, f.plan(x).peak_bytes());
+  }
+  EXPECT_GT(f.plan(vector).peak_bytes() + f.plan(matrix).peak_bytes(), KiB(1300));
+}
+
 TEST(InputGradients, of_a_large_batch_keep_to_the_budget) {
   Variable a(random::normal({20, 64}, {.seed = 1})), b(random::normal({64, 1}, {.seed = 2}));
   const auto net = [&](const Tensor& x) { return matmul(tanh(matmul(x, a)), b); };
@@ -187,6 +201,24 @@ TEST(InputGradients, of_a_large_batch_keep_to_the_budget) {
   EXPECT_TRUE(near(got, want, 1e-5));
 }
 
+TEST(InputGradients, say_what_would_be_enough) {
+  Variable a(random::normal({20, 64}, {.seed = 1})), b(random::normal({64, 1}, {.seed = 2}));
+  const auto net = [&](const Tensor& x) { return matmul(tanh(matmul(x, a)), b); };
+  const Tensor x = random::normal({101, 20}, {.seed = 3});
+  std::int64_t enough = 0;
+  try {
+    input_gradients(net, x, {.memory_budget = 100});
+    ADD_FAILURE() << "expected an error";
+  } catch (const InfeasibleBudget& none) {
+    EXPECT_EQ(none.answer().budget_bytes, 100);
+    enough = none.answer().smallest_feasible_bytes;
+  }
+  EXPECT_TRUE(near(input_gradients(net, x, {.memory_budget = enough}), grad(net)(x), 1e-5));
+  EXPECT_THROW(input_gradients(net, x, {.memory_budget = enough - 64}), InfeasibleBudget);
+  EXPECT_TRUE(
+      near(input_gradients(net, x, {.memory_budget = std::numeric_limits<std::int64_t>::max()}), grad(net)(x), 1e-5));
+}
+
 TEST(BatchJacobian, agrees_with_the_tape_within_a_budget) {
   Variable a(random::normal({4, 16}, {.seed = 1})), b(random::normal({16, 3}, {.seed = 2}));
   const auto net = [&](const Tensor& x) { return matmul(tanh(matmul(x, a)), b); };
@@ -194,6 +226,7 @@ TEST(BatchJacobian, agrees_with_the_tape_within_a_budget) {
   GradientTape tape({.persistent = true});
   tape.watch(x);
   const Tensor want = tape.batch_jacobian(net(x), x);
+  const auto unwatched = tape.stop_recording();  // a tape would keep more than the budget
   const Tensor got = batch_jacobian(net, x, {.memory_budget = KiB(100)});
   EXPECT_EQ(got.shape(), (Shape{501, 3, 4}));
   EXPECT_TRUE(near(got, want, 1e-5));

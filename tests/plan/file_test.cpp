@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -248,6 +249,10 @@ TEST(StepFile, what_a_file_cannot_hold_is_refused_by_name) {
   EXPECT_FALSE(std::filesystem::exists(place.path));
   idle(tw::tensor({1.f}));
   message_of(tw::ErrorCode::unavailable, [&] { idle.save("no/such/folder/step.tws"); });
+  const std::string pipe = place.path + ".pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(message_of(tw::ErrorCode::unavailable, [&] { idle.save(pipe); }).find("something else"), std::string::npos);
+  std::remove(pipe.c_str());
   message_of(tw::ErrorCode::invalid_argument, [&] { idle.save(place.path, {.entries = {{"idle", idle}}}); });
   message_of(tw::ErrorCode::not_found, [&] { tw::load_function(place.path); });
   message_of(tw::ErrorCode::not_found, [&] { tw::load_function("."); });

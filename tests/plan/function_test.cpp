@@ -182,6 +182,7 @@ TEST(Function, is_checked_against_the_eager_step_with_the_same_random_numbers) {
       {.check_against_eager = true});
   step(inputs());
   EXPECT_EQ(step.stats().traces, 1);
+  EXPECT_EQ(w.version(), 1u);  // the comparison does not count
 }
 
 TEST(Function, says_when_the_callable_is_not_the_same_in_every_call) {
@@ -247,6 +248,9 @@ TEST(Function, a_symbolic_tensor_that_left_the_trace_is_named) {
   expect_error(ErrorCode::failed_precondition, {"leaky"}, [&] { return leaked + 1; });
   const auto g = function([&](const Tensor& x) { return x + leaked; }, {.name = "other"});
   expect_error(ErrorCode::failed_precondition, {"leaky", "other"}, [&] { g(ones({3})); });
+  Variable v(ones({3}));
+  expect_error(ErrorCode::failed_precondition, {"[assign]", "leaky"}, [&] { v.assign(leaked); });
+  expect_error(ErrorCode::failed_precondition, {"[assign_add]", "leaky"}, [&] { v.assign_add(leaked); });
 }
 
 TEST(Function, refuses_recursion_and_undefined_results) {
@@ -311,12 +315,36 @@ TEST(Function, buckets_pad_an_axis_and_give_the_mask) {
   EXPECT_TRUE(testing::near(tape.gradient(dot(a, b), a), b, 1e-6));
 }
 
+TEST(Function, batch_arguments_must_be_there) {
+  const auto f = function([](const Tensor& x) { return x * 2; }, {.name = "f", .batch = {1}});
+  expect_error(ErrorCode::invalid_argument, {"\"f\"", ".batch", "got 1"}, [&] { f(ones({2})); });
+}
+
+TEST(Function, buckets_are_checked_when_it_is_made) {
+  const auto make = [](Buckets buckets) { function([](const Tensor& x) { return x; }, {.buckets = buckets}); };
+  expect_error(ErrorCode::invalid_argument, {"got -1", "front"}, [&] { make({.axis = -1, .sizes = {4}}); });
+  expect_error(ErrorCode::invalid_argument, {"got -8", "sizes"}, [&] { make({.axis = 1, .sizes = {4, -8}}); });
+}
+
 TEST(Function, what_it_refers_to_must_live) {
   auto living = std::make_unique<Living>("the model");
   const auto f = function([&](const Tensor& x) { return living->touch(), x * 2; }, {.name = "widow"});
   f(ones({2}));
   living.reset();
   expect_error(ErrorCode::failed_precondition, {"widow", "the model"}, [&] { f(ones({2})); });
+  expect_error(ErrorCode::failed_precondition, {"widow", "the model"}, [&] { f(ones({3})); });  // not traced yet
+  expect_error(ErrorCode::failed_precondition, {"widow", "the model"}, [&] { f.plan(ones({2})); });
+}
+
+TEST(Function, a_variable_that_dies_with_the_trace_is_refused) {
+  const auto f = function(
+      [](const Tensor& x) {
+        Variable sum(zeros({2}), {.name = "sum"});  // a new one in every eager call
+        sum.assign_add(x);
+        return sum.value();
+      },
+      {.name = "adder"});
+  expect_error(ErrorCode::failed_precondition, {"adder", "sum", "outside"}, [&] { f(ones({2})); });
 }
 
 TEST(Function, threads_may_call_it_and_steps_are_ordered) {

@@ -104,6 +104,11 @@ class Pass {
 
 }  // namespace
 
+bool is_repeated(std::span<const Tensor> tensors, std::size_t i) {
+  const auto before = tensors.first(i);
+  return std::any_of(before.begin(), before.end(), [&](const Tensor& other) { return other.id() == tensors[i].id(); });
+}
+
 Gradient add_gradients(const Gradient& a, const Gradient& b) {
   if (a.is_sparse() && b.is_sparse())
     return Gradient(concat({a.values(), b.values()}, 0), concat({a.indices(), b.indices()}, 0), a.shape());
@@ -139,10 +144,11 @@ namespace detail {
 Gradients gradient_by_reference(const OpInfo& info, const void* op, const Kept& kept, const Tensors& dy, Needs needs) {
   Tensors inputs;
   std::vector<Tensor> wanted, targets, seeds;
+  const auto asked = [&](std::size_t i) { return needs[i] && !is_repeated({inputs.data(), inputs.size()}, i); };
   GradientTape tape;
   for (int i = 0; i < kept.inputs(); ++i) {
     inputs.push_back(kept.input(i));
-    if (!needs[static_cast<std::size_t>(i)]) continue;
+    if (!asked(static_cast<std::size_t>(i))) continue;
     tape.watch(inputs.back());
     wanted.push_back(inputs.back());
   }
@@ -155,7 +161,7 @@ Gradients gradient_by_reference(const OpInfo& info, const void* op, const Kept& 
   auto found = tape.gradient(targets, wanted, {.output_gradients = seeds});
   Gradients result(static_cast<std::size_t>(kept.inputs()));
   for (std::size_t i = 0, next = 0; i < result.size(); ++i)
-    if (needs[i]) result[i] = std::move(found[next++]);
+    if (asked(i)) result[i] = std::move(found[next++]);
   return result;
 }
 

@@ -113,16 +113,17 @@ struct Recompute {
     TapeRecords tape({});
     tape.start();
     std::vector<SourceIds> sources;
+    const auto asked = [&](std::size_t i) { return needs[i] && (i >= inputs || !is_repeated(again, i)); };
     for (std::size_t i = 0; i < inputs; ++i)
-      if (needs[i]) tape.watch(again[i]), sources.push_back(tape.source(again[i]));
+      if (asked(i)) tape.watch(again[i]), sources.push_back(tape.source(again[i]));
     const TensorList outputs = f(again);
     for (std::size_t i = 0; i < variables.size(); ++i)
-      if (needs[inputs + i]) sources.push_back(tape.source(variables[i]));
+      if (asked(inputs + i)) sources.push_back(tape.source(variables[i]));
     tape.begin_request();
     auto found = tape.backward(outputs, seeds_of(kept, dy), sources, true);
     Gradients result(static_cast<std::size_t>(kept.inputs()));
     for (std::size_t i = 0, next = 0; i < result.size(); ++i)
-      if (needs[i]) result[i] = std::move(found[next++]);
+      if (asked(i)) result[i] = std::move(found[next++]);
     return result;
   }
 };

@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/tracer.h"
 
 namespace thalweg {
 namespace {
@@ -35,6 +36,7 @@ void TapeRecords::start() {
   if (auto self = weak_from_this().lock()) listed.push_back(std::move(self));
   recorders().push_back(this);
   recording_ = true;
+  pauses_ = recording_pauses();
 }
 
 void TapeRecords::stop() {
@@ -45,7 +47,7 @@ void TapeRecords::stop() {
 }
 
 void TapeRecords::close() {
-  if (std::this_thread::get_id() == thread_)
+  if (std::this_thread::get_id() == thread_ && !is_set_aside())
     stop();
   else
     closed_ = true;
@@ -59,14 +61,22 @@ bool TapeRecords::closed() {
   return true;
 }
 
+// It is in a list that comes back later: it was opened outside of the function that is traced now, or of the custom
+// gradient that runs.
+bool TapeRecords::is_set_aside() const { return recording_ && pauses_ < recording_pauses(); }
+
 void TapeRecords::let_go_of_closed() {
   std::erase_if(listed, [](const auto& records) { return records->closed() && take_from_list(records.get()); });
 }
 
-void TapeRecords::check_thread(const char* what) const {
+void TapeRecords::check_here(const char* what) const {
   TW_CHECK(failed_precondition, std::this_thread::get_id() == thread_, "tape",
            "make a tape of its own on each thread, or hand over the computed gradients",
            "{}: expected the thread that made the tape, got another one", what);
+  TW_CHECK(failed_precondition, !is_set_aside(), "tape", "open a tape inside as well, or use this one after the call",
+           "{}: expected a tape that was opened inside of the {}, got one that was opened outside, which sees only the "
+           "call as a whole",
+           what, tracer() ? "function that is traced" : "custom gradient or recomputed function");
 }
 
 void TapeRecords::check(const OpInfo& info, std::span<const Tensor> inputs) {
@@ -148,7 +158,7 @@ SourceIds TapeRecords::source(const Variable& variable) const {
 }
 
 void TapeRecords::begin_request() {
-  check_thread("gradient");
+  check_here("gradient");
   TW_CHECK(
       failed_precondition, !consumed_, "tape",
       "make the tape persistent: tw::GradientTape tape({.persistent = true}), or ask for all gradients in one call",

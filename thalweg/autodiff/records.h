@@ -46,12 +46,14 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
   void watch(const Variable& variable);
   void start();
   void stop();
-  // The tape goes, perhaps on another thread: its own one then lets go of the records when it next meets them.
+  // The tape goes, perhaps on another thread or while the recorders are set aside: its own thread then lets go of the
+  // records when it next meets them.
   void close();
   void reset();
   bool recording() const { return recording_; }
   bool used_up() const { return consumed_; }
-  void check_thread(const char* what) const;
+  // Throws on another thread, and where the recorders of this one are set aside.
+  void check_here(const char* what) const;
   const std::vector<Variable>& watched_variables() const { return watched_; }
   const std::deque<Record>& records() const { return records_; }
 
@@ -70,12 +72,14 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
 
  private:
   bool closed();
+  bool is_set_aside() const;
   static void let_go_of_closed();
   bool tracked(const Tensor& tensor) const { return is_float(tensor.dtype()) && tracked_.contains(tensor.id()); }
 
   TapeOptions options_;
   std::thread::id thread_;
   bool recording_ = false, consumed_ = false;
+  int pauses_ = 0;                   // of recording, around its start
   std::atomic<bool> closed_{false};  // by another thread
   IdMap<char> tracked_;
   std::deque<Record> records_;
@@ -83,6 +87,10 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
   std::vector<std::uint64_t> explicitly_watched_;                        // variable ids
   std::vector<std::pair<std::uint64_t, std::uint64_t>> variable_reads_;  // variable id, value id
 };
+
+// Whether tensor i also stands before place i. A rule that runs something again under a tape of its own asks for each
+// tensor once: the first place gets all of the gradient, and the other ones none.
+bool is_repeated(std::span<const Tensor> tensors, std::size_t i);
 
 // a + b, sparse where both are.
 Gradient add_gradients(const Gradient& a, const Gradient& b);

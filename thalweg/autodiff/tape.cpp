@@ -105,8 +105,8 @@ GradientTape::GradientTape(TapeOptions options) : records_(std::make_shared<Tape
 }
 GradientTape::~GradientTape() { records_->close(); }
 
-void GradientTape::watch(const Tensor& tensor) { records_->check_thread("watch"), records_->watch(tensor); }
-void GradientTape::watch(const Variable& variable) { records_->check_thread("watch"), records_->watch(variable); }
+void GradientTape::watch(const Tensor& tensor) { records_->check_here("watch"), records_->watch(tensor); }
+void GradientTape::watch(const Variable& variable) { records_->check_here("watch"), records_->watch(variable); }
 void GradientTape::watch(const std::vector<Tensor>& tensors) {
   for (const auto& tensor : tensors) watch(tensor);
 }
@@ -151,7 +151,7 @@ Tensor GradientTape::gradient(const Tensor& target, const Variable& source, cons
 }
 
 GradientTape::Pause::Pause(TapeRecords& records) : records_(records) {
-  records_.check_thread("stop_recording");
+  records_.check_here("stop_recording");
   TW_CHECK(failed_precondition, records_.recording(), "tape", "pause a tape only while it records, and once at a time",
            "stop_recording: expected a tape that records, got one that is paused or used up");
   records_.stop();
@@ -179,7 +179,7 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) 
   return connected.defined() ? connected : zeros(result, source.dtype());
 }
 
-void GradientTape::reset() { records_->check_thread("reset"), records_->reset(); }
+void GradientTape::reset() { records_->check_here("reset"), records_->reset(); }
 
 std::int64_t GradientTape::kept_bytes() const {
   std::set<const Buffer*> seen;

@@ -4,6 +4,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/copy/copy.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -110,7 +111,7 @@ void check_gradients(const ListFunction& f, const std::vector<Tensor>& inputs, c
   for (const auto& input : inputs) {
     TW_CHECK_USER(is_float(input.dtype()), "check_gradients", "capture integer inputs in f instead of passing them",
                   "expected float inputs, got {}", input.dtype());
-    wide.push_back(cast(input, f64));
+    wide.push_back(copy(cast(input, f64)));  // a tensor that is given twice is two inputs
   }
   check_entries(f, wide, 1, options.tolerance, options.step);
   if (options.order < 2) return;

@@ -8,7 +8,7 @@ namespace {
 
 thread_local Recorders active;
 thread_local std::int64_t op_count = 0;
-thread_local int by_reference = 0;
+thread_local int by_reference = 0, pauses = 0;
 
 using SpecPointers = SmallVector<const Spec*, 4>;
 
@@ -50,8 +50,9 @@ Recorders& recorders() { return active; }
 
 std::int64_t executed_ops() { return op_count; }
 
-PauseRecording::PauseRecording() { std::swap(saved_, active); }
-PauseRecording::~PauseRecording() { std::swap(saved_, active); }
+PauseRecording::PauseRecording() { std::swap(saved_, active), ++pauses; }
+PauseRecording::~PauseRecording() { std::swap(saved_, active), --pauses; }
+int recording_pauses() { return pauses; }
 
 ByReference::ByReference() { ++by_reference; }
 ByReference::~ByReference() { --by_reference; }

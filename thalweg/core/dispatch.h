@@ -43,6 +43,7 @@ class PauseRecording {
  private:
   Recorders saved_;
 };
+int recording_pauses();  // of this thread, alive now
 
 // While it lives, ops of this thread that have a reference run it instead of their kernel: tests compare the two.
 class ByReference {

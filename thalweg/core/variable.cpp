@@ -166,6 +166,7 @@ void Variable::update(const char* op, const Tensor& value, int sign) {
                 "variable \"{}\": expected {} {}, got {} {}", impl.name, impl.spec.shape, impl.spec.dtype,
                 value.shape(), value.dtype());
   if (Tracer* trace = tracer()) return trace->assign(*this, value, sign);
+  if (is_symbolic(value)) throw_symbolic(op, value);
   std::unique_lock<std::shared_mutex> alone;
   if (auto* gate = impl.known_gate.load(std::memory_order_acquire)) alone = std::unique_lock(gate->mutex);
   std::lock_guard lock(impl.mutex);
@@ -240,6 +241,13 @@ std::pair<Tensor, std::uint64_t> VariableStorage::snapshot(const Variable& varia
   auto& impl = variable.checked();
   std::lock_guard lock(impl.mutex);
   return {view_of(impl.storage, impl.spec), impl.version};
+}
+
+void VariableStorage::replace(const Variable& variable, const Tensor& value) {
+  auto& impl = variable.checked();
+  std::lock_guard lock(impl.mutex);
+  impl.storage = adopt(value);
+  ++impl.version;
 }
 
 void VariableStorage::set_version(const Variable& variable, std::uint64_t version) {

@@ -31,7 +31,10 @@ class VariableStorage {
 
   // The value and the number of assignments that made it. The caller holds the gate.
   static std::pair<Tensor, std::uint64_t> snapshot(const Variable& variable);
+  // An assignment. The caller holds the gate alone.
+  static void replace(const Variable& variable, const Tensor& value);
   static void set_version(const Variable& variable, std::uint64_t version);  // of a variable read from a file
+  static bool is_last_handle(const Variable& variable) { return variable.impl_.use_count() == 1; }
 };
 
 }  // namespace thalweg

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "thalweg/autodiff/tape.h"
+#include "thalweg/autodiff/records.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/passes/passes.h"
@@ -57,12 +57,12 @@ struct CallOp {
     Tensors inputs;
     std::vector<Tensor> sources, targets, seeds;
     std::vector<std::size_t> numbers;
-    for (int i = 0; i < kept.inputs(); ++i) {
-      inputs.push_back(kept.input(i));
-      if (!is_float(inputs.back().dtype())) continue;
-      tape.watch(inputs.back());
-      sources.push_back(inputs.back());
-      numbers.push_back(static_cast<std::size_t>(i));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(kept.inputs()); ++i) {
+      inputs.push_back(kept.input(static_cast<int>(i)));
+      if (!is_float(inputs[i].dtype()) || is_repeated({inputs.data(), inputs.size()}, i)) continue;
+      tape.watch(inputs[i]);
+      sources.push_back(inputs[i]);
+      numbers.push_back(i);
     }
     const Tensors outputs = graph->with_residuals()->call(inputs);
     for (std::size_t i = 0; i < dy.size(); ++i)
@@ -103,6 +103,14 @@ bool watched(const Tensors& inputs) {
   return std::any_of(recorders().begin(), recorders().end(), [&](const Recorder* recorder) {
     return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) { return recorder->tracks(input); });
   });
+}
+
+// Of the results from this one on.
+std::int64_t result_bytes(const Graph& graph, std::size_t first = 0) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = first; i < graph.results.size(); ++i)
+    bytes += memory::rounded(graph.spec(graph.results[i]).bytes());
+  return bytes;
 }
 
 // Forward and backward in one graph: arguments are those of `graph`, then a seed for each float result. Results are
@@ -273,23 +281,26 @@ Tensors DifferentiableGraph::run(const Procedure& procedure, const Graph& graph,
   return results;
 }
 
+const Procedure& DifferentiableGraph::plain() {
+  std::lock_guard lock(mutex_);
+  if (!plain_) plain_ = compile_procedure(graph_);
+  return *plain_;
+}
+
 std::int64_t DifferentiableGraph::residual_bytes() {
   const auto& both = pair();
-  std::int64_t bytes = 0;
-  for (std::size_t i = both.results; i < both.forward.results.size(); ++i)
-    bytes += memory::rounded(both.forward.spec(both.forward.results[i]).bytes());
-  return bytes;
+  return result_bytes(both.forward, both.results);
+}
+
+std::int64_t DifferentiableGraph::peak_bytes() {
+  const auto& both = pair();
+  const std::int64_t backward = result_bytes(both.backward->graph_) + both.backward->plain().workspace();
+  return result_bytes(both.forward) + std::max(both.procedure->workspace(), backward);
 }
 
 Tensors DifferentiableGraph::call(const Tensors& inputs) {
   if (any_symbolic({inputs.data(), inputs.size()})) return replay(graph_, {inputs.data(), inputs.size()});
-  if (!watched(inputs)) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!plain_) plain_ = compile_procedure(graph_);
-    }
-    return run(*plain_, graph_, inputs);
-  }
+  if (!watched(inputs)) return run(plain(), graph_, inputs);
   const auto& both = pair();
   Tensors outputs = run(*both.procedure, both.forward, inputs);
   const CallOp op{shared_from_this()};

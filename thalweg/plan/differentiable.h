@@ -14,13 +14,16 @@ class DifferentiableGraph : public std::enable_shared_from_this<DifferentiableGr
   explicit DifferentiableGraph(Graph graph) : graph_(std::move(graph)) {}
 
   Tensors call(const Tensors& inputs);
+  // Bytes beside the inputs: what a recorded call leaves for its backward pass, and the most that the two hold.
   std::int64_t residual_bytes();
+  std::int64_t peak_bytes();
 
  private:
   struct Pair;
   friend struct CallOp;
   Tensors run(const Procedure& procedure, const Graph& graph, const Tensors& inputs) const;
   const Pair& pair();
+  const Procedure& plain();
   std::shared_ptr<DifferentiableGraph> with_residuals();
 
   const Graph graph_;

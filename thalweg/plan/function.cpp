@@ -45,6 +45,17 @@ void check_precision_inside(const FunctionOptions& inner) {
            inner.name, dtype_of(inner.precision), dtype_of(outer));
 }
 
+// One that only the trace holds was made inside: every eager call would make a new one, the plan goes on with the
+// first.
+void check_variables(const Graph& traced) {
+  for (const auto& made : traced.variables)
+    TW_CHECK(failed_precondition, !VariableStorage::is_last_handle(made.variable), "function",
+             "make it outside of the function, or let a module or an optimizer hold it",
+             "variable \"{}\" was made while function \"{}\" was traced: expected one that outlives the trace, got one "
+             "that nobody holds any longer",
+             made.variable.name(), traced.name);
+}
+
 }  // namespace
 
 void flatten(Flat& flat, const Spec& spec) {
@@ -63,6 +74,7 @@ struct FunctionCore::State {
 
   std::shared_ptr<Plan> find(const std::string& signature);
   void drop_plans_without_masks();
+  void check_alive() const;
   void trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
@@ -97,6 +109,12 @@ FunctionCore::FunctionCore(FunctionOptions options) {
                 "expected a memory budget of 0 or more, got {}", options.memory_budget);
   TW_CHECK_USER(options.max_plans >= 1, "function", "64 is the default", "expected max_plans of 1 or more, got {}",
                 options.max_plans);
+  const Buckets& buckets = options.buckets;
+  TW_CHECK_USER(buckets.axis >= 0, "function", "count from the front: the leading axis is 0",
+                "expected an axis of 0 or more for the buckets, got {}", buckets.axis);
+  for (std::int64_t size : buckets.sizes)
+    TW_CHECK_USER(size >= 0, "function", "name the lengths to pad to: {.sizes = {64, 128, 256}}",
+                  "expected sizes of 0 or more for the buckets, got {}", size);
   state_ = std::make_unique<State>(std::move(options));
 }
 
@@ -128,6 +146,12 @@ std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
   entries.splice(entries.begin(), entries, found->second);
   ++stats.hits;
   return entries.front().plan;
+}
+
+// The body is run again: what it referred to must still be there.
+void FunctionCore::State::check_alive() const {
+  std::lock_guard lock(mutex);
+  for (const auto& entry : entries) thalweg::check_alive(entry.plan->state());
 }
 
 void FunctionCore::State::keep(const std::string& signature, const std::shared_ptr<Plan>& plan) {
@@ -180,6 +204,7 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
       plan.gradient_names.push_back(name);
     }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  check_variables(plan.traced);
   plan.traced.precision = usable_precision(options.precision);
   if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
   plan.traced.results.resize(own);
@@ -214,6 +239,11 @@ Tensors run_with_gradients(const PlanState& plan, const Tensors& arguments, std:
 }  // namespace
 
 std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
+  for (int argument : options.batch)
+    TW_CHECK_USER(argument >= 0 && argument < static_cast<int>(arguments.tensors.size()), "function",
+                  "number arguments from 0; lists count with each of their tensors",
+                  "function \"{}\": expected .batch to name some of its {} arguments, got {}", options.name,
+                  arguments.tensors.size(), argument);
   auto plan = std::make_unique<PlanState>();
   plan->function = options.name;
   plan->scopes = scopes();
@@ -239,6 +269,7 @@ std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, B
   if (auto known = find(signature)) return known;
   std::lock_guard lock(tracing);
   if (auto known = find(signature)) return known;
+  check_alive();
   return make(arguments, body, signature);
 }
 
@@ -262,8 +293,12 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
   }
   const auto plan = state.find_or_make(arguments, body);
   const std::uint64_t number = state.numbers ? state.numbers->next++ : random::next_ordinal();
-  if (is_watched(plan->state(), arguments.tensors))
-    return {run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
+  if (is_watched(plan->state(), arguments.tensors)) {
+    Flat results{run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
+    std::lock_guard lock(state.mutex);
+    state.stats.residual_bytes = plan->state().differentiable->residual_bytes();
+    return results;
+  }
   Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
                         ? state.run_checked(*plan, arguments, body, number)
                         : state.run(*plan, arguments, number);
@@ -301,17 +336,23 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
     return list;
   };
   const std::vector<Tensor> before = values();
+  std::vector<std::uint64_t> versions;
+  for (const auto& variable : planned.traced.variables) versions.push_back(variable.variable.version());
   const auto put_back = [&] {
     for (std::size_t i = 0; i < before.size(); ++i) {
       Variable variable = planned.traced.variables[i].variable;
       variable.assign(before[i]);
+      VariableStorage::set_version(variable, versions[i]);
     }
   };
   GradientLog log;
   Tensors eager;
-  {
+  try {
     const random::CallScope same_numbers(number);
     eager = body(arguments).tensors;
+  } catch (...) {
+    put_back();
+    throw;
   }
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
   const std::vector<Tensor> after = values();
@@ -343,7 +384,9 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
 }
 
 const Plan& FunctionCore::plan(const Flat& arguments, Body body, bool with_mask) {
-  return *state_->find_or_make(state_->padded(arguments, with_mask), body);
+  const auto plan = state_->find_or_make(state_->padded(arguments, with_mask), body);
+  check_alive(plan->state());
+  return *plan;
 }
 
 FunctionStats FunctionCore::stats() const {

@@ -37,6 +37,7 @@ struct FunctionStats {
   std::int64_t allocations_last_step = 0;  // blocks asked of the system
   std::int64_t measured_peak_bytes = 0;    // of the plan that ran last
   std::int64_t variable_copies = 0;        // storages that a tensor shared when they were to be written
+  std::int64_t residual_bytes = 0;         // kept for a tape outside by the last call that one watched
   std::int64_t plans = 0;                  // kept now
 };
 

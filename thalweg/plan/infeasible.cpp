@@ -52,16 +52,21 @@ std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t bud
 
 void throw_infeasible(const Ladder& ladder, std::int64_t budget) {
   const Compiled plain = ladder.build({});
-  const BudgetAnswer answer{budget, plain.peak_bytes(), ladder.smallest_peak(), largest_batch(ladder, budget),
-                            largest_items(plain, 3)};
+  throw_infeasible(
+      ladder.graph().name,
+      {budget, plain.peak_bytes(), ladder.smallest_peak(), largest_batch(ladder, budget), largest_items(plain, 3)},
+      ladder.obstacle());
+}
+
+void throw_infeasible(const std::string& step, const BudgetAnswer& answer, const std::string& obstacle) {
   std::string items;
   for (const auto& item : answer.largest)
     items += fmt::format("{}{} {}", items.empty() ? "" : ", ", item.name, format_bytes(item.bytes));
   throw InfeasibleBudget(
       answer,
-      fmt::format("step \"{}\" needs {} when everything is kept, the budget is {}, and no plan fits; largest: {}",
-                  ladder.graph().name, format_bytes(plain.peak_bytes()), format_bytes(budget), items),
-      hint_of(answer, ladder.obstacle()));
+      fmt::format("step \"{}\" needs {} when everything is kept, the budget is {}, and no plan fits; largest: {}", step,
+                  format_bytes(answer.peak_bytes), format_bytes(answer.budget_bytes), items),
+      hint_of(answer, obstacle));
 }
 
 }  // namespace thalweg

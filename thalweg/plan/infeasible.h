@@ -7,6 +7,7 @@ namespace thalweg {
 
 // Throws InfeasibleBudget: what takes most, the smallest budget that would do, the largest batch that fits.
 [[noreturn]] void throw_infeasible(const Ladder& ladder, std::int64_t budget);
+[[noreturn]] void throw_infeasible(const std::string& step, const BudgetAnswer& answer, const std::string& obstacle);
 
 // The largest number of examples with which some plan fits; it is searched up to `most_examples`, since a batch that
 // can be cut has hardly a limit. 0: none fits; nullopt: the step is not made of examples.

@@ -1,10 +1,13 @@
 #include "thalweg/plan/input_gradients.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "thalweg/core/check.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/plan/function.h"
-#include "thalweg/plan/ladder.h"
+#include "thalweg/plan/infeasible.h"
 #include "thalweg/plan/plan_state.h"
 
 namespace thalweg {
@@ -29,10 +32,20 @@ Tensor call_within(const char* name, F f, const Tensor& x, std::int64_t budget) 
   if (budget == 0 || tracer()) return function(f, {.name = name})(x);
   const auto unlimited = function(f, {.name = name});
   const PlanState& whole = unlimited.plan(x).state();
-  std::int64_t bytes = budget + whole.compiled.result_bytes;
-  const std::int64_t in_cache = cache_bytes + whole.compiled.state_bytes + whole.compiled.result_bytes;
+  const std::int64_t result_bytes = whole.compiled.result_bytes;
+  std::int64_t bytes = std::min(budget, std::numeric_limits<std::int64_t>::max() - result_bytes) + result_bytes;
+  const std::int64_t in_cache = cache_bytes + whole.compiled.state_bytes + result_bytes;
   if (in_cache < bytes && example_by_example_fits(whole.traced, in_cache)) bytes = in_cache;
-  return function(f, {.name = name, .memory_budget = bytes})(x);
+  try {
+    return function(f, {.name = name, .memory_budget = bytes})(x);
+  } catch (const InfeasibleBudget& none) {  // said again without the result; a smaller batch would have a smaller one
+    BudgetAnswer answer = none.answer();
+    answer.budget_bytes = budget;
+    answer.peak_bytes -= result_bytes;
+    answer.smallest_feasible_bytes -= result_bytes;
+    answer.largest_batch.reset();
+    throw_infeasible(name, answer, ladder_of(whole.traced, {}).obstacle());
+  }
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace thalweg {
 struct InputGradients {
   std::int64_t memory_budget = 0;  // bytes for everything but x and the result; 0: no limit
 };
-// d sum f(x) / dx. f is called once, on a tensor without values (see function.h), and treats the rows of x alike.
+// d sum f(x) / dx. f is called on tensors without values (see function.h), and treats the rows of x alike.
 //   x [examples, …]   ->   [examples, …]
 TW_API Tensor input_gradients(const TensorFunction& f, const Tensor& x, const InputGradients& options = {});
 

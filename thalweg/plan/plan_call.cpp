@@ -1,5 +1,6 @@
 #include "thalweg/plan/plan_call.h"
 
+#include <limits>
 #include <shared_mutex>
 
 #include "thalweg/core/check.h"
@@ -50,11 +51,11 @@ Pointers bind_inputs(const PlanState& plan, const Tensors& arguments, HostValues
   return inputs;
 }
 
-void check_alive(const PlanState& plan) {
-  for (const auto& touched : plan.touched)
-    TW_CHECK(failed_precondition, !touched.living.expired(), "function",
-             "let what the function refers to live as long as the function, or make the function anew",
-             "function \"{}\" uses \"{}\", which no longer exists", plan.function, touched.name);
+// What the budget leaves for the arena beside the variables and the results.
+std::int64_t most_workspace(const PlanState& plan) {
+  const std::int64_t budget = plan.options.memory_budget;
+  return budget == 0 ? std::numeric_limits<std::int64_t>::max()
+                     : budget - plan.compiled.state_bytes - plan.compiled.result_bytes;
 }
 
 void check_arguments(const PlanState& plan, const Tensors& arguments) {
@@ -62,11 +63,43 @@ void check_arguments(const PlanState& plan, const Tensors& arguments) {
     if (is_symbolic(argument)) throw_symbolic(plan.function.c_str(), argument);
 }
 
+// Their values are part of the plan: no gradient could reach them.
+void check_constants(const PlanState& plan) {
+  for (const auto* recorder : recorders())
+    for (const auto& constant : plan.traced.constants)
+      TW_CHECK(
+          failed_precondition, !recorder->tracks(constant.tensor), "function",
+          "pass it to the function as an argument; if no gradient is wanted, capture tw::stop_gradient(x)",
+          "function \"{}\" captured a tensor of shape {} that a tape watches: expected gradients through arguments "
+          "and variables only",
+          plan.function, constant.tensor.shape());
+}
+
+// A call under a tape keeps what its backward pass reads until that runs, which no rung of the ladder changes.
+void check_watched_budget(const PlanState& plan) {
+  const std::int64_t budget = plan.options.memory_budget;
+  if (budget == 0) return;
+  const std::int64_t needed = plan.compiled.state_bytes + plan.differentiable->peak_bytes();
+  TW_CHECK(resource_exhausted, needed <= budget, "function",
+           "take the gradient inside of the function: there values are computed again and the batch is cut to fit",
+           "function \"{}\" is called under a tape that watches it: expected at most {}, its budget, got {}, of which "
+           "{} are kept for the backward pass",
+           plan.function, format_bytes(budget), format_bytes(needed),
+           format_bytes(plan.differentiable->residual_bytes()));
+}
+
 }  // namespace
 
-std::byte* Lane::workspace(std::int64_t bytes) {
+void check_alive(const PlanState& plan) {
+  for (const auto& touched : plan.touched)
+    TW_CHECK(failed_precondition, !touched.living.expired(), "function",
+             "let what the function refers to live as long as the function, or make the function anew",
+             "function \"{}\" uses \"{}\", which no longer exists", plan.function, touched.name);
+}
+
+std::byte* Lane::workspace(std::int64_t bytes, std::int64_t most) {
   static const memory::Owner owner = memory::owner("arena");
-  if (!buffer_ || buffer_->bytes() < bytes) {
+  if (!buffer_ || buffer_->bytes() < bytes || buffer_->bytes() > most) {
     buffer_ = {};
     buffer_ = Buffer::allocate(bytes, owner);
   }
@@ -79,6 +112,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
   check_arguments(plan, arguments);
   HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
+  std::byte* workspace = lane.workspace(plan.compiled.executable->workspace(), most_workspace(plan));
   const std::int64_t held = plan.compiled.state_bytes + lane.bytes();
   memory::set_mark();
   CallOutcome outcome;
@@ -89,7 +123,6 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
     outcome.results.push_back(allocate_tensor(graph.spec(result), owner));
     outputs.push_back(mutable_data(outcome.results.back()));
   }
-  std::byte* workspace = lane.workspace(plan.compiled.executable->workspace());
   plan.compiled.executable->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, workspace);
   for (const auto& variable : graph.variables)
     if (variable.update >= 0) VariableStorage::count_assignment(variable.variable);
@@ -98,6 +131,7 @@ CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std:
 }
 
 bool is_watched(const PlanState& plan, const Tensors& arguments) {
+  check_constants(plan);
   for (auto* recorder : recorders()) {
     for (const auto& argument : arguments)
       if (recorder->tracks(argument)) return true;
@@ -112,10 +146,15 @@ Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t cal
   check_arguments(plan, arguments);
   std::call_once(plan.differentiable_once,
                  [&] { plan.differentiable = std::make_shared<DifferentiableGraph>(as_pure_graph(plan.traced)); });
+  check_watched_budget(plan);
   const Graph& graph = plan.traced;
   HostValues host(plan, graph, call);
+  const Turn turn(plan);
   Tensors inputs = arguments;
-  for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
+  for (const auto& variable : graph.variables) {
+    inputs.push_back(VariableStorage::snapshot(variable.variable).first);
+    for (auto* recorder : recorders()) recorder->read(variable.variable, inputs.back());
+  }
   for (const auto& number : host.numbers) inputs.push_back(number);
   if (graph.random_state >= 0)
     inputs.push_back(
@@ -123,10 +162,7 @@ Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t cal
   Tensors results = plan.differentiable->call(inputs);
   std::size_t next = graph.results.size();
   for (const auto& variable : graph.variables)
-    if (variable.update >= 0) {
-      Variable target = variable.variable;
-      target.assign(results[next++]);
-    }
+    if (variable.update >= 0) VariableStorage::replace(variable.variable, results[next++]);
   results.resize(graph.results.size());
   return results;
 }

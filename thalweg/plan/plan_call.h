@@ -4,10 +4,11 @@
 
 namespace thalweg {
 
-// Memory that the plans of one function run in, one caller at a time. It grows to what the largest plan needs.
+// Memory that the plans of one function run in, one caller at a time. It grows to what the largest plan needs, and
+// shrinks where a plan may not hold that much beside what it has outside of it.
 class Lane {
  public:
-  std::byte* workspace(std::int64_t bytes);
+  std::byte* workspace(std::int64_t bytes, std::int64_t most);
   std::int64_t bytes() const { return buffer_ ? buffer_->bytes() : 0; }
 
  private:
@@ -18,6 +19,9 @@ struct CallOutcome {
   Tensors results;
   std::int64_t variable_copies = 0;
 };
+
+// Throws if something that the trace referred to has died.
+void check_alive(const PlanState& plan);
 
 // Runs the plan once: takes its turn at the variables, binds memory, runs the steps. `call` numbers the call for random
 // ops.

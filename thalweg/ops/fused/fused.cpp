@@ -8,6 +8,18 @@
 #include "thalweg/ops/row_ops.h"
 
 namespace thalweg {
+namespace {
+
+// That of the first float input; masks and indices do not say what a program computes in.
+template <class DTypeOf>
+DType computed_in(int inputs, DTypeOf dtype_of_input) {
+  DType dtype = dtype_of_input(0);
+  for (int i = 1; i < inputs && !is_float(dtype); ++i) dtype = dtype_of_input(i);
+  return dtype;
+}
+
+}  // namespace
+
 void visit_fused(FusedProgram& op, FieldVisitor& visitor) {
   const auto before = op.program;
   visit_program(op.program, visitor);
@@ -19,9 +31,7 @@ Specs infer_fused(const FusedProgram& op, Inputs in) {
   TW_CHECK_INTERNAL(in.size() == op.program->inputs && in.size() > 0, "fused", "expected {} inputs, got {}",
                     op.program->inputs, in.size());
   const Shape shape = broadcast_shapes("fused", in);
-  DType dtype = in[0].dtype;
-  for (int i = 1; i < in.size() && !is_float(dtype); ++i) dtype = in[i].dtype;
-  Specs specs(op.program->outputs.size(), Spec{dtype, shape});
+  Specs specs(op.program->outputs.size(), Spec{computed_in(in.size(), [&](int i) { return in[i].dtype; }), shape});
   for (int i = 0; i < op.dtypes.size(); ++i)
     specs[static_cast<std::size_t>(i)].dtype = static_cast<DType>(op.dtypes[i]);
   return specs;
@@ -82,7 +92,8 @@ Tensors run_fused(std::shared_ptr<const Program> program, const Tensors& inputs)
 
 Tensors run_as_ops(const Program& program, const Tensors& in) {
   Tensors values = in;
-  const DType dtype = in[0].dtype();
+  const DType dtype =
+      computed_in(static_cast<int>(in.size()), [&](int i) { return in[static_cast<std::size_t>(i)].dtype(); });
   for (double constant : program.constants) values.push_back(scalar(constant, dtype));
   for (const auto& instruction : program.instructions) {
     Tensors operands;

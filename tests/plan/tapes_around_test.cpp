@@ -1,0 +1,137 @@
+// Tapes around functions: what they see, what they may not do, and gradients of functions that take gradients.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/values.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using testing::expect_error;
+
+// The gradient of sum f(x) by x, as a function of x.
+template <class F>
+auto gradient_of(F f) {
+  return [f](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(f(x), x, {.unconnected = Unconnected::zero});
+  };
+}
+
+// d sum f'(x) / dx, of f' as it is and compiled.
+template <class F>
+void expect_equal_second_order(F f) {
+  const Tensor x = tensor({0.3, 1.7});
+  const auto first = gradient_of(f);
+  EXPECT_TRUE(testing::near(gradient_of(function(first))(x), gradient_of(first)(x), 1e-12));
+}
+
+TEST(TapesAround, gradients_inside_are_differentiated) {
+  expect_equal_second_order([](const Tensor& x) { return x * x; });  // its rule is given x twice
+  expect_equal_second_order([](const Tensor& x) { return x * x * x; });
+  expect_equal_second_order([](const Tensor& x) { return pow(x, 3.0) * exp(x); });
+  expect_equal_second_order([](const Tensor& x) { return where(x > 1, x * x, sin(x)); });
+}
+
+TEST(TapesAround, gradients_of_third_order_pass_through_choices) {
+  const auto f = [](const Tensor& x) { return pow(x, 4.0) * where(x > 1, x, x * x); };
+  const auto second = gradient_of(gradient_of(f));
+  const Tensor x = tensor({0.3, 1.7});
+  EXPECT_TRUE(testing::near(gradient_of(function(second))(x), gradient_of(second)(x), 1e-11));
+  EXPECT_TRUE(testing::near(gradient_of(gradient_of(gradient_of(function(f))))(x), gradient_of(second)(x), 1e-11));
+}
+
+TEST(TapesAround, a_tensor_that_is_passed_twice_gets_its_gradient_once) {
+  const auto f = [](const Tensor& a, const Tensor& b) { return reduce_sum(tanh(a * b) * a); };
+  const auto compiled = function(f);
+  const Tensor x = tensor({0.3, 0.7});
+  EXPECT_TRUE(testing::near(hessian([&](const Tensor& t) { return compiled(t, t); }, x),
+                            hessian([&](const Tensor& t) { return f(t, t); }, x), 1e-12));
+}
+
+TEST(TapesAround, a_tape_outside_is_not_to_be_used_inside) {
+  const Tensor x = tensor({2.0});
+  {
+    GradientTape outside;
+    outside.watch(x);
+    const auto f = function([&](const Tensor& a) { return outside.gradient(a * a, a); }, {.name = "f"});
+    expect_error(ErrorCode::failed_precondition, {"[tape]", "gradient", "outside"}, [&] { f(x); });
+    const auto g = function([&](const Tensor& a) { return outside.watch(a), a; }, {.name = "g"});
+    expect_error(ErrorCode::failed_precondition, {"[tape]", "watch", "outside"}, [&] { g(x); });
+    EXPECT_TRUE(testing::near(outside.gradient(x * x, x), tensor({4.0}), 0));  // it still works
+  }
+  EXPECT_TRUE(testing::near(x + x, tensor({4.0}), 0));  // nobody watches any longer
+}
+
+TEST(TapesAround, a_tape_outside_may_go_inside) {
+  const Tensor x = tensor({2.0});
+  auto outside = std::make_unique<GradientTape>();
+  outside->watch(x);
+  function([&](const Tensor& a) { return outside.reset(), a * a; })(x);
+  const Tensor y = x * x;  // seen by nobody
+  GradientTape tape;
+  tape.watch(x);
+  EXPECT_TRUE(testing::near(tape.gradient(x * y, x), y, 0));
+}
+
+TEST(TapesAround, the_budget_counts_what_is_kept_for_them) {
+  Variable w(random::normal({32, 64}, {.seed = 1}), {.name = "w"});
+  const auto layer = [&](const Tensor& x) { return reduce_sum(square(tanh(matmul(x, w)))); };
+  const Tensor x = random::normal({512, 32}, {.seed = 2});
+  const auto small = function(layer, {.name = "small", .memory_budget = KiB(64)});
+  small(x);  // cut into parts
+  const auto gradient = [&](const auto& f, std::int64_t& peak) {
+    config::reset_peak_memory();
+    const std::int64_t before = config::memory_info().in_use - w.spec().bytes();
+    GradientTape tape;
+    const Tensor result = tape.gradient(f(x), w);
+    peak = config::memory_info().peak - before;
+    return result;
+  };
+  std::int64_t peak = 0;
+  expect_error(ErrorCode::resource_exhausted, {"small", "64.00 KiB", "inside"}, [&] { gradient(small, peak); });
+  const auto large = function(layer, {.memory_budget = KiB(640)});
+  const Tensor got = gradient(large, peak);
+  EXPECT_LE(peak, KiB(640));
+  EXPECT_GE(large.stats().residual_bytes, 512 * 64 * 4);
+  EXPECT_TRUE(testing::near(got, gradient(layer, peak), 1e-4));
+}
+
+TEST(TapesAround, steps_are_ordered_under_them_too) {
+  Variable count(zeros({}, f64), {.name = "count", .trainable = false});
+  const auto step = function([&](const Tensor& x) {
+    count.assign_add(x);
+    return x * 2;
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        const Tensor x = tensor(1.0);
+        GradientTape tape;
+        tape.watch(x);
+        EXPECT_EQ(tape.gradient(step(x), x).item<double>(), 2);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(count.value().item<double>(), 400);
+  EXPECT_EQ(count.version(), 400u);
+}
+
+TEST(TapesAround, a_captured_tensor_that_is_watched_is_refused) {
+  const Tensor scale = tensor({3.0}), x = tensor({2.0});
+  GradientTape tape;
+  tape.watch(scale);
+  const auto f = function([&](const Tensor& a) { return a * scale; }, {.name = "scaled"});
+  expect_error(ErrorCode::failed_precondition, {"scaled", "[1]", "argument"}, [&] { f(x); });
+  const Tensor fixed = stop_gradient(scale);
+  const auto g = function([&](const Tensor& a) { return a * fixed; });
+  EXPECT_TRUE(testing::near(g(x), tensor({6.0}), 0));
+}
+
+}  // namespace
+}  // namespace thalweg
