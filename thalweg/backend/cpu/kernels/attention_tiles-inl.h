@@ -79,7 +79,8 @@ HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, 
   std::int64_t i = 0;
   if constexpr (kWork > 0) {
     int work = 0;
-    for (; work < kWork && i + 2 <= depth; ++work, i += 2) {
+    // 16 registers would not hold both.
+    for (; HWY_CAP_GE512 && work < kWork && i + 2 <= depth; ++work, i += 2) {
       step(i);
       meanwhile(work);
       step(i + 1);
