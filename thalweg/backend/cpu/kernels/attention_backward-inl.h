@@ -124,27 +124,30 @@ class KeyBlocks {
     score_scale_.apply_sign(tile);
     if (mask_.data != nullptr) apply_mask<T>(tile, p);
     if (r < first_query(slab + S::kSlab - 1)) hide_keys(tile, key_ + slab, query_ + r);
-    HWY_UNROLL(8)
-    for (int i = 0; i < S::kRows; ++i) {
-      const T* row = statistics_ + 2 * std::min(query_ + r + i, shape_.queries - 1);
-      const V largest = hn::Set(S::d, row[0]), weight = hn::Set(S::d, row[1]);
-      HWY_UNROLL(8)
-      for (int v = 0; v < S::kVectors; ++v)
-        tile[i][v] = v < kSeen ? hn::Mul(weight, score_scale_.exponential(tile[i][v], largest)) : hn::Zero(S::d);
-    }
     store_tile<T>(tile, p);
-    multiply_rows<0, kSeen>(tile, do_block_, r, queries_, shape_.value_depth,
-                            scratch_ + at_.values + slab * shape_.value_depth);
+    multiply_rows<0, kSeen, kSeen * S::kRows>(
+        tile, do_block_, r, queries_, shape_.value_depth, scratch_ + at_.values + slab * shape_.value_depth,
+        [&](int i) THALWEG_INLINE_LAMBDA { weigh(p + i / kSeen * S::kSlab + i % kSeen * S::kWidth, r + i / kSeen); });
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
       const V delta = hn::Set(S::d, delta_[std::min(query_ + r + i, shape_.queries - 1)]);
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
-        const V weights = hn::LoadU(S::d, p + i * S::kSlab + v * S::kWidth);
-        tile[i][v] = v < kSeen ? hn::Mul(weights, hn::Sub(tile[i][v], delta)) : hn::Zero(S::d);
+        T* weights = p + i * S::kSlab + v * S::kWidth;
+        if (v < kSeen)
+          tile[i][v] = hn::Mul(hn::LoadU(S::d, weights), hn::Sub(tile[i][v], delta));
+        else
+          hn::StoreU(tile[i][v], S::d, weights);
       }
     }
     store_tile<T>(tile, ds);
+  }
+
+  // A vector of scores of the block's query r -> p.
+  HWY_INLINE void weigh(T* scores, std::int64_t r) const {
+    const T* row = statistics_ + 2 * std::min(query_ + r, shape_.queries - 1);
+    const V p = score_scale_.exponential(hn::LoadU(S::d, scores), hn::Set(S::d, row[0]));
+    hn::StoreU(hn::Mul(hn::Set(S::d, row[1]), p), S::d, scores);
   }
 
   static HWY_INLINE void hide_keys(ScoreTile<T>& tile, std::int64_t key, std::int64_t query) {

@@ -55,26 +55,39 @@ HWY_INLINE void store_tile(const ScoreTile<T>& tile, T* to) {
 }
 
 // tile = A B: kRows rows of a [count, depth] from `row` on (the last row stands in for missing ones), b [depth][slab].
-// Only vectors kBegin … kEnd of the slab are computed, the others are 0.
-template <int kBegin, int kEnd, class T>
+// Only vectors kBegin … kEnd of the slab are computed, the others are 0. meanwhile(0 … kWork - 1) is called between the
+// steps: its additions, permutations and stores go to units that multiplying leaves idle.
+template <int kBegin, int kEnd, int kWork = 0, class T, class Meanwhile = void (*)(int)>
 HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
-                              const T* HWY_RESTRICT b) {
+                              const T* HWY_RESTRICT b, [[maybe_unused]] Meanwhile meanwhile = nullptr) {
   using S = TileShape<T>;
   const T* rows[S::kRows];
   HWY_UNROLL(8)
   for (int r = 0; r < S::kRows; ++r) rows[r] = a + std::min(row + r, count - 1) * depth;
   THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Zero(S::d);
-  for (std::int64_t i = 0; i < depth; ++i, b += S::kSlab) {
+  const auto step = [&](std::int64_t i) THALWEG_INLINE_LAMBDA {
     VecOf<T> column[S::kVectors];
     HWY_UNROLL(8)
-    for (int v = kBegin; v < kEnd; ++v) column[v] = hn::LoadU(S::d, b + v * S::kWidth);
+    for (int v = kBegin; v < kEnd; ++v) column[v] = hn::LoadU(S::d, b + i * S::kSlab + v * S::kWidth);
     HWY_UNROLL(8)
     for (int r = 0; r < S::kRows; ++r) {
       const VecOf<T> x = hn::Set(S::d, rows[r][i]);
       HWY_UNROLL(8)
       for (int v = kBegin; v < kEnd; ++v) tile[r][v] = hn::MulAdd(x, column[v], tile[r][v]);
     }
+  };
+  std::int64_t i = 0;
+  if constexpr (kWork > 0) {
+    int work = 0;
+    // 16 registers would not hold both.
+    for (; HWY_CAP_GE512 && work < kWork && i + 2 <= depth; ++work, i += 2) {
+      step(i);
+      meanwhile(work);
+      step(i + 1);
+    }
+    for (; work < kWork; ++work) meanwhile(work);
   }
+  for (; i < depth; ++i) step(i);
 }
 
 // Asks for the lines of x [n], which the block after this one reads.
@@ -83,17 +96,28 @@ HWY_INLINE void prefetch(const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += 64 / static_cast<std::int64_t>(sizeof(T))) __builtin_prefetch(x + i);
 }
 
+#if HWY_TARGET == HWY_AVX3
+// 2^(i / 16)
+alignas(64) inline constexpr float kSixteenthPowers[16] = {
+    1.0f,        1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+    1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+#endif
+
 // 2^x for x <= 0, exactly 0 for -infinity; NaN stays. Results below the smallest normal number may be 0. Attention
 // saves the second multiplication of exp's reduction and its two-step scaling.
 template <class D>
 HWY_INLINE hn::Vec<D> exp2_nonpositive(D d, hn::Vec<D> x) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (math::kIsFloat<D>) {
-    // x less its floor in one instruction, no clamp needed. Minimax for [0, 1), relative error of the polynomial 2e-9.
-    const hn::Vec<D> rest{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
-    const auto fraction = math::polynomial(d, rest, 1, 0.6931470444, 0.2402293056, 0.05548528062, 0.009675451567,
-                                           0.001246784645, 0.0002161291495);
-    return hn::Vec<D>{_mm512_scalef_ps(fraction.raw, x.raw)};
+    // 2^x = 2^floor(x) * power * 2^rest, rest in [0, 1/16): a short polynomial leaves the multipliers to the products.
+    // The sum with 1.5 * 2^19 ends in the four bits of x that follow the point. Relative error of the
+    // polynomial 1.4e-9.
+    constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+    const __m512 bits = _mm512_add_round_ps(x.raw, _mm512_set1_ps(0x1.8p19f), kDown);
+    const hn::Vec<D> rest{_mm512_reduce_ps(x.raw, 4 << 4 | kDown)};
+    const hn::Vec<D> power{_mm512_permutexvar_ps(_mm512_castps_si512(bits), _mm512_load_ps(kSixteenthPowers))};
+    const auto slope = math::polynomial(d, rest, 0.6931476145, 0.2401842424, 0.05666989938);
+    return hn::Vec<D>{_mm512_scalef_ps(hn::MulAdd(hn::Mul(rest, power), slope, power).raw, x.raw)};
   }
 #endif
   x = math::clamp(d, x, math::kIsFloat<D> ? -127. : -1023., 1);
