@@ -43,6 +43,8 @@ std::size_t batch_norm_workspace(std::int64_t rows, std::int64_t channels);
 template <class S>
 struct BatchNormKernels {
   void (*forward)(const BatchNorm<S>&);
+  // mean, variance and rstd alone; scale, offset and y are not used.
+  void (*statistics)(const BatchNorm<S>&);
   // y from the given mean and rstd, as for inference; variance, epsilon and workspace are not used.
   void (*apply)(const BatchNorm<S>&);
   void (*gradient)(const BatchNormGradient<S>&);

@@ -67,6 +67,17 @@ void sum_gradients(const Window& w, const S* x, const S* dy, const T* mean, cons
   });
 }
 
+// g_mean [n], g_normal_mean [n]: the means over all rows of g = dy * scale and of g * normal, from their sums
+template <class T>
+void gradient_means(std::int64_t rows, std::int64_t n, const T* scale, const T* dscale, const T* doffset, T* g_mean,
+                    T* g_normal_mean) {
+  for (std::int64_t c = 0; c < n; ++c) {
+    const T factor = (scale != nullptr ? scale[c] : T(1)) / static_cast<T>(rows);
+    g_mean[c] = doffset[c] * factor;
+    g_normal_mean[c] = dscale[c] * factor;
+  }
+}
+
 // dx = rstd * (g - g_mean - normal * g_normal_mean), g = dy * scale; all vectors [n]
 template <class S, class T = Wide<S>>
 void apply_gradient(const Window& w, const S* x, const S* dy, const T* mean, const T* rstd, const T* scale,
