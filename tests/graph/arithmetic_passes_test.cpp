@@ -124,20 +124,29 @@ TEST(Passes, batch_norms_are_pooled_as_they_are_computed) {
   const Graph graph = traced({{f32, {2, 4, 4, 3}}, {f32, {3}}, {f32, {3}}, {f32, {2, 2, 2, 3}}},
                              [](const List& x) { return normed_and_pooled(x, {}); });
   expect_pass(pool_batch_norms, graph, R"(
+function "f" (%0 f32 [2, 4, 4, 3], %1 f32 [3], %2 f32 [3], %3 f32 [2, 2, 2, 3])
+%4 f32 [2, 4, 4, 3], %5 f32 [3], %6 f32 [3], %7 f32 [3] = batch_norm %0 %1 %2 {epsilon = 0.001}
+%8 f32 [2, 2, 2, 3] = max_pool %4 {size = [2], strides = [], padding = 0}
+%9 f32 [2, 4, 4, 3] = max_pool_backward %4 %3 {size = [2], strides = [], padding = 0}
+%10 f32 [2, 4, 4, 3], %11 f32 [3], %12 f32 [3] = batch_norm_backward %0 %1 %5 %7 %9 {epsilon = 0.001}
+return %8, %5, %6, %10, %11, %12
 )",
               R"(
+function "f" (%0 f32 [2, 4, 4, 3], %1 f32 [3], %2 f32 [3], %3 f32 [2, 2, 2, 3])
+%13 f32 [2, 2, 2, 3], %14 f32 [3], %15 f32 [3], %16 f32 [3] = batch_norm_pool %0 %1 %2 {epsilon = 0.001, size = [2, 2]}
+%17 f32 [2, 4, 4, 3], %18 f32 [3], %19 f32 [3] = batch_norm_pool_backward %0 %1 %2 %14 %16 %3 {epsilon = 0.001, size = [2, 2]}
+return %13, %14, %15, %17, %18, %19
 )");
 }
 
 TEST(Passes, batch_norms_stay_where_windows_overlap_or_leave_a_rest_or_others_read_them) {
   const auto joined = [](std::int64_t size, const Pool& pool, bool read) {
-    const std::int64_t places = max_pool(zeros({1, size, size, 3}), pool).shape()[1];
-    const Graph graph =
-        traced({{f32, {2, size, size, 3}}, {f32, {3}}, {f32, {3}}, {f32, {2, places, places, 3}}}, [&](const List& x) {
-          List results = normed_and_pooled(x, pool);
-          if (read) results.push_back(batch_norm(x[0], x[1], x[2]).y);
-          return results;
-        });
+    const Shape places = max_pool(zeros({2, size, size, 3}), pool).shape();
+    const Graph graph = traced({{f32, {2, size, size, 3}}, {f32, {3}}, {f32, {3}}, {f32, places}}, [&](const List& x) {
+      List results = normed_and_pooled(x, pool);
+      if (read) results.push_back(batch_norm(x[0], x[1], x[2]).y);
+      return results;
+    });
     return print(pool_batch_norms(eliminate_common(graph))).find("batch_norm_pool") != std::string::npos;
   };
   EXPECT_TRUE(joined(6, {.size = {2, 3}, .strides = {2, 3}, .padding = same}, false));
