@@ -60,7 +60,8 @@ std::int64_t workspace(const Forward& op, Inputs in) {
          size_of(in[0].dtype);
 }
 std::int64_t workspace(const Backward& op, Inputs in) {
-  return static_cast<std::int64_t>(cpu::batch_norm_pool_workspace(tiles_of(op, in[0].shape))) * size_of(in[0].dtype);
+  const auto [sums, larger] = cpu::batch_norm_pool_workspace(tiles_of(op, in[0].shape));
+  return sums * size_of(in[0].dtype) + larger * static_cast<std::int64_t>(sizeof(std::uint16_t));
 }
 
 // f(TypeTag) of f32 or f64.
@@ -95,8 +96,10 @@ void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
 }
 
 void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
+  const cpu::PoolTiles tiles = tiles_of(op, in[0].shape());
+  const std::int64_t sums = cpu::batch_norm_pool_workspace(tiles).sums * size_of(in[0].dtype());
   with_type_of(in[0], [&]<class T>(TypeTag<T>) {
-    cpu::batch_norm_pool_kernels<T>().gradient({.tiles = tiles_of(op, in[0].shape()),
+    cpu::batch_norm_pool_kernels<T>().gradient({.tiles = tiles,
                                                 .x = in[0].as<const T>(),
                                                 .scale = in[1].as<const T>(),
                                                 .offset = in[2].as<const T>(),
@@ -106,7 +109,8 @@ void run(const Backward& op, Arrays in, Arrays out, Scratch scratch) {
                                                 .dx = out[0].as<T>(),
                                                 .dscale = out[1].as<T>(),
                                                 .doffset = out[2].as<T>(),
-                                                .workspace = reinterpret_cast<T*>(scratch.data())});
+                                                .sums = reinterpret_cast<T*>(scratch.data()),
+                                                .larger = reinterpret_cast<std::uint16_t*>(scratch.data() + sums)});
   });
 }
 

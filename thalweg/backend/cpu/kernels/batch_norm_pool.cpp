@@ -28,59 +28,70 @@ struct Taps {
   }
 };
 
-// The first of the largest values of a window, a NaN being larger than any number.
+using Bits = std::uint16_t;  // one for each of the lanes
+static_assert(kLanes == 16);
+
+// The largest value of a window so far, the first of equals; a NaN is larger than any number.
 template <class T>
 struct Largest {
-  Lanes<T> value, normal, tap;
+  Lanes<T> value, normal;
 };
 
+// Takes the value where it is larger. Tells where.
 template <class T>
-HWY_INLINE void take_larger(const Lanes<T>& value, const Lanes<T>& normal, T tap, Largest<T>& largest) {
+HWY_INLINE Bits take_larger(const Lanes<T>& value, const Lanes<T>& normal, Largest<T>& largest) {
   const typename Lanes<T>::D d;
+  std::uint64_t bits = 0;
   HWY_UNROLL(16)
   for (int i = 0; i < Lanes<T>::kParts; ++i) {
-    const auto v = value.part[i], best = largest.value.part[i];
-    const auto larger = hn::Or(hn::Gt(v, best), hn::And(hn::Ne(v, v), hn::Eq(best, best)));
-    largest.value.part[i] = hn::IfThenElse(larger, v, best);
+    const auto best = largest.value.part[i];
+    const auto larger = hn::AndNot(hn::Ne(best, best), hn::Not(hn::Le(value.part[i], best)));
+    largest.value.part[i] = hn::IfThenElse(larger, value.part[i], best);
     largest.normal.part[i] = hn::IfThenElse(larger, normal.part[i], largest.normal.part[i]);
-    largest.tap.part[i] = hn::IfThenElse(larger, hn::Set(d, tap), largest.tap.part[i]);
+    std::uint64_t part = 0;
+    hn::StoreMaskBits(d, larger, reinterpret_cast<std::uint8_t*>(&part));
+    bits |= part << (i * Lanes<T>::kWidth);
   }
+  return static_cast<Bits>(bits);
 }
 
-// x where tap says so, 0 elsewhere.
+// x in the lanes of the bits, 0 in the others.
 template <class T>
-HWY_INLINE Lanes<T> where_tap_is(T tap, const Lanes<T>& taps, const Lanes<T>& x) {
+HWY_INLINE Lanes<T> where_set(Bits bits, const Lanes<T>& x) {
   const typename Lanes<T>::D d;
   Lanes<T> out;
   HWY_UNROLL(16)
-  for (int i = 0; i < Lanes<T>::kParts; ++i)
-    out.part[i] = hn::IfThenElseZero(hn::Eq(taps.part[i], hn::Set(d, tap)), x.part[i]);
+  for (int i = 0; i < Lanes<T>::kParts; ++i) {
+    const std::uint64_t part = static_cast<std::uint64_t>(bits) >> (i * Lanes<T>::kWidth);
+    out.part[i] = hn::IfThenElseZero(hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&part)), x.part[i]);
+  }
   return out;
 }
 
-// x: the first element of the window. Norm: what has mean, rstd, scale and offset.
-template <class T, class Chunk, class Norm>
-HWY_INLINE Largest<T> find_largest(Chunk chunk, const Taps& taps, const Norm& norm, const T* x) {
+// x: the first element of the window. Norm: what has mean, rstd, scale and offset. seen(tap, bits): where the value of
+// the tap is larger than those of the taps before it; not called for tap 0.
+template <class T, class Chunk, class Norm, class Seen>
+HWY_INLINE Largest<T> find_largest(Chunk chunk, const Taps& taps, const Norm& norm, const T* x, Seen seen) {
   const Lanes<T> mean = chunk.load(norm.mean), rstd = chunk.load(norm.rstd);
   const Lanes<T> scale = chunk.load(norm.scale), offset = chunk.load(norm.offset);
   const Lanes<T> first = (chunk.load(x) - mean) * rstd;
-  Largest<T> largest{first * scale + offset, first, Lanes<T>(T(0))};
+  Largest<T> largest{first * scale + offset, first};
   for (int t = 1; t < taps.count; ++t) {
     const Lanes<T> normal = (chunk.load(x + taps.offset[t]) - mean) * rstd;
-    take_larger(normal * scale + offset, normal, static_cast<T>(t), largest);
+    seen(t, take_larger(normal * scale + offset, normal, largest));
   }
   return largest;
 }
 
-// body(chunk, first element of the window, first of its place) for all windows of rows [begin, end).
+// body(chunk, first element of the window, number of the window) for all windows of rows [begin, end).
 template <class T, class Body>
 HWY_INLINE void for_each_window(const PoolTiles& tiles, std::int64_t begin, std::int64_t end, Body body) {
-  const std::int64_t n = tiles.channels, high = tiles.height / tiles.taps[1], windows = tiles.windows();
+  const std::int64_t high = tiles.height / tiles.taps[1], windows = tiles.windows();
   for (std::int64_t row = begin; row < end; ++row) {
     const std::int64_t line = row / high * tiles.taps[0] * tiles.height + row % high * tiles.taps[1];
-    for (std::int64_t window = 0; window < windows; ++window) {
-      const std::int64_t x = (line * tiles.width + window * tiles.taps[2]) * n, place = (row * windows + window) * n;
-      for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR { body(chunk, x, place); });
+    for (std::int64_t i = 0; i < windows; ++i) {
+      const std::int64_t x = (line * tiles.width + i * tiles.taps[2]) * tiles.channels;
+      for_each_chunk<T>(tiles.channels, [&](auto chunk) HWY_ATTR { body(chunk, x, row * windows + i); });
     }
   }
 }
@@ -93,49 +104,80 @@ template <class T>
 void batch_norm_pool(const BatchNormPool<T>& a) {
   const Taps taps(a.tiles);
   parallel_ranges(a.tiles.rows(), rows_of_a_task(a.tiles), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-    for_each_window<T>(a.tiles, begin, end, [&](auto chunk, std::int64_t x, std::int64_t place) HWY_ATTR {
-      chunk.store(find_largest(chunk, taps, a, a.x + x).value, a.y + place);
+    for_each_window<T>(a.tiles, begin, end, [&](auto chunk, std::int64_t x, std::int64_t window) HWY_ATTR {
+      const auto largest = find_largest(chunk, taps, a, a.x + x, [](int, Bits) HWY_ATTR {});
+      chunk.store(largest.value, a.y + window * a.tiles.channels);
     });
   });
 }
 
-// dscale [channels], doffset [channels] = sums of dy * normal and of dy; only the largest of a window have a dy.
 template <class T>
-void sum_window_gradients(const BatchNormPoolGradient<T>& a, const Taps& taps) {
-  const RowBlocks blocks(a.tiles.rows());
-  const std::int64_t n = a.tiles.channels, stride = 2 * n;
-  parallel_for(blocks.count(), [&](std::int64_t i) HWY_ATTR {
-    T *dscale = a.workspace + i * stride, *doffset = dscale + n;
-    std::fill_n(dscale, stride, T(0));
-    for_each_window<T>(a.tiles, blocks.begin(i), blocks.end(i),
-                       [&](auto chunk, std::int64_t x, std::int64_t place) HWY_ATTR {
-                         const Lanes<T> upstream = chunk.load(a.dy + place);
-                         add_to(chunk, upstream * find_largest(chunk, taps, a, a.x + x).normal, dscale);
-                         add_to(chunk, upstream, doffset);
-                       });
-  });
-  sum_blocks_parallel(a.workspace, blocks.count(), stride, n, a.dscale);
-  sum_blocks_parallel(a.workspace + n, blocks.count(), stride, n, a.doffset);
-}
+class Gradient {
+ public:
+  explicit Gradient(const BatchNormPoolGradient<T>& a)
+      : a_(a), taps_(a.tiles), n_(a.tiles.channels), chunks_(divide_up(n_, kLanes)) {}
+
+  void run() {
+    sum();
+    T *steady = a_.sums, *by_normal = a_.sums + n_;  // the partial sums are no longer needed
+    gradient_means(a_.tiles.positions(), n_, a_.scale, a_.dscale, a_.doffset, steady, by_normal);
+    parallel_ranges(a_.tiles.rows(), rows_of_a_task(a_.tiles),
+                    [&](std::int64_t begin, std::int64_t end) HWY_ATTR { apply(begin, end, steady, by_normal); });
+  }
+
+ private:
+  // Where tap t of a window is larger than those before it: written by sum, read by apply.
+  Bits* bits_of(std::int64_t window, std::int64_t at) const {
+    return a_.larger + (window * chunks_ + at / kLanes) * taps_.count;
+  }
+
+  // dscale [n], doffset [n] = sums of dy * normal and of dy; only the largest of a window have a dy.
+  void sum() const {
+    const RowBlocks blocks(a_.tiles.rows());
+    const std::int64_t stride = 2 * n_;
+    parallel_for(blocks.count(), [&](std::int64_t i) HWY_ATTR {
+      T *dscale = a_.sums + i * stride, *doffset = dscale + n_;
+      std::fill_n(dscale, stride, T(0));
+      const auto add = [&](auto chunk, std::int64_t x, std::int64_t window) HWY_ATTR {
+        Bits* bits = bits_of(window, chunk.at);
+        const auto largest =
+            find_largest(chunk, taps_, a_, a_.x + x, [&](int tap, Bits larger) HWY_ATTR { bits[tap] = larger; });
+        const Lanes<T> upstream = chunk.load(a_.dy + window * n_);
+        add_to(chunk, upstream * largest.normal, dscale);
+        add_to(chunk, upstream, doffset);
+      };
+      for_each_window<T>(a_.tiles, blocks.begin(i), blocks.end(i), add);
+    });
+    sum_blocks_parallel(a_.sums, blocks.count(), stride, n_, a_.dscale);
+    sum_blocks_parallel(a_.sums + n_, blocks.count(), stride, n_, a_.doffset);
+  }
+
+  // dx = rstd * (g - g_mean - normal * g_normal_mean), g = dy * scale where the largest value is, 0 elsewhere
+  void apply(std::int64_t begin, std::int64_t end, const T* g_mean, const T* g_normal_mean) const {
+    for_each_window<T>(a_.tiles, begin, end, [&](auto chunk, std::int64_t x, std::int64_t window) HWY_ATTR {
+      const Lanes<T> mean = chunk.load(a_.mean), rstd = chunk.load(a_.rstd);
+      const Lanes<T> g = rstd * (chunk.load(a_.dy + window * n_) * chunk.load(a_.scale));
+      const Lanes<T> steady = rstd * chunk.load(g_mean), slope = rstd * rstd * chunk.load(g_normal_mean);
+      const Bits* bits = bits_of(window, chunk.at);
+      Bits left = static_cast<Bits>(~0);  // lanes whose largest value is not among the taps after this one
+      for (int t = taps_.count - 1; t >= 0; --t) {
+        const Bits here = t == 0 ? left : static_cast<Bits>(left & bits[t]);
+        left = static_cast<Bits>(left & ~here);
+        const std::int64_t at = x + taps_.offset[t];
+        const Lanes<T> others = multiply_add(chunk.load(a_.x + at) - mean, slope, steady);
+        chunk.store(where_set(here, g) - others, a_.dx + at);
+      }
+    });
+  }
+
+  const BatchNormPoolGradient<T>& a_;
+  const Taps taps_;
+  const std::int64_t n_, chunks_;
+};
 
 template <class T>
 void batch_norm_pool_gradient(const BatchNormPoolGradient<T>& a) {
-  const Taps taps(a.tiles);
-  sum_window_gradients(a, taps);
-  const std::int64_t n = a.tiles.channels;
-  T *g_mean = a.workspace, *g_normal_mean = a.workspace + n;  // the partial sums are no longer needed
-  gradient_means(a.tiles.positions(), n, a.scale, a.dscale, a.doffset, g_mean, g_normal_mean);
-  parallel_ranges(a.tiles.rows(), rows_of_a_task(a.tiles), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-    for_each_window<T>(a.tiles, begin, end, [&](auto chunk, std::int64_t x, std::int64_t place) HWY_ATTR {
-      const Lanes<T> chosen = find_largest(chunk, taps, a, a.x + x).tap, mean = chunk.load(a.mean);
-      const Lanes<T> rstd = chunk.load(a.rstd), g = chunk.load(a.dy + place) * chunk.load(a.scale);
-      for (int t = 0; t < taps.count; ++t) {
-        const std::int64_t at = x + taps.offset[t];
-        const Lanes<T> normal = (chunk.load(a.x + at) - mean) * rstd, here = where_tap_is(static_cast<T>(t), chosen, g);
-        chunk.store(rstd * (here - chunk.load(g_mean) - normal * chunk.load(g_normal_mean)), a.dx + at);
-      }
-    });
-  });
+  Gradient<T>(a).run();
 }
 
 template <class T>
@@ -153,8 +195,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace thalweg::cpu {
 
-std::size_t batch_norm_pool_workspace(const PoolTiles& tiles) {
-  return static_cast<std::size_t>(RowBlocks(tiles.rows()).count() * 2 * tiles.channels);
+BatchNormPoolWorkspace batch_norm_pool_workspace(const PoolTiles& tiles) {
+  const std::int64_t windows = tiles.rows() * tiles.windows(), taps = tiles.positions() / windows;
+  return {.sums = RowBlocks(tiles.rows()).count() * 2 * tiles.channels,
+          .larger = windows * divide_up(tiles.channels, 16) * taps};
 }
 
 HWY_EXPORT(batch_norm_pool_f32);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 namespace thalweg::cpu {
@@ -33,10 +32,15 @@ struct BatchNormPoolGradient {
   const T* dy;                            // [rows, windows, channels]
   T* dx;                                  // [positions, channels]
   T *dscale, *doffset;                    // [channels]
-  T* workspace;                           // batch_norm_pool_workspace(tiles) elements
+  T* sums;                                // batch_norm_pool_workspace(tiles).sums elements
+  std::uint16_t* larger;                  // .larger elements
 };
 
-std::size_t batch_norm_pool_workspace(const PoolTiles& tiles);
+// Elements of scratch: two rows of partial sums per block of rows; a bit for every element of x.
+struct BatchNormPoolWorkspace {
+  std::int64_t sums, larger;
+};
+BatchNormPoolWorkspace batch_norm_pool_workspace(const PoolTiles& tiles);
 
 template <class T>
 struct BatchNormPoolKernels {
