@@ -156,19 +156,22 @@ TEST(Passes, batch_norms_stay_where_windows_overlap_or_leave_a_rest_or_others_re
   EXPECT_FALSE(joined(6, {.size = {2}, .strides = {3}}, false));
 }
 
-// Equal elements, scales below zero: the same elements are chosen; only sums over them are rounded otherwise.
+// Equal elements, scales below zero: the same elements are chosen; only sums over them are rounded otherwise. Every
+// operand is made in the step, so that its memory may become that of a gradient, of the pooled norm and of the other.
 TEST(Passes, pooled_batch_norms_give_what_they_gave) {
   const Tensor x = round(random::uniform({4, 8, 8, 5}, {.low = -3, .high = 3, .seed = 1}));
   const Tensor scale = Tensor::from(std::vector<float>{1, -0.5F, 0, 2, -3}, {5}), offset = scale * 0.25;
   const Tensor dy = random::uniform({4, 4, 4, 5}, {.low = -1, .high = 1, .seed = 2});
-  const auto step = [](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) {
-    return normed_and_pooled({a, b, c, d}, {});
-  };
-  const List want = step(x, scale, offset, dy), got = function(step, {.name = "norms"})(x, scale, offset, dy);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(got[i].to_vector<float>(), want[i].to_vector<float>());
-  for (std::size_t i = 3; i < want.size(); ++i) {
-    const auto a = got[i].to_vector<float>(), b = want[i].to_vector<float>();
-    for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 2e-6 * (1 + std::abs(b[k]))) << i;
+  for (const Pool& pool : {Pool{}, Pool{.size = {3}, .strides = {2}, .padding = same}}) {
+    const auto step = [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) {
+      return normed_and_pooled({a * 2.0, b * 2.0, c * 2.0, d * 2.0}, pool);
+    };
+    const List want = step(x, scale, offset, dy), got = function(step, {.name = "norms"})(x, scale, offset, dy);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(got[i].to_vector<float>(), want[i].to_vector<float>());
+    for (std::size_t i = 3; i < want.size(); ++i) {
+      const auto a = got[i].to_vector<float>(), b = want[i].to_vector<float>();
+      for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 2e-6 * (1 + std::abs(b[k]))) << i;
+    }
   }
 }
 

@@ -17,6 +17,8 @@ struct Backward : BatchNormPool {};  // x, scale, offset, mean, rstd, dy -> dx, 
 TW_FIELDS(Forward, epsilon, size)
 TW_FIELDS(Backward, epsilon, size)
 
+[[maybe_unused]] bool in_place(const Backward&) { return true; }
+
 Spec places_of(const BatchNormPool& op, const Spec& x) {
   TW_CHECK_INTERNAL(can_pool_batch_norm(x, op.size), "batch_norm_pool", "windows {} do not fit x {}", Shape(op.size),
                     x.shape);

@@ -64,15 +64,16 @@ void batch_norm_gradient(const BatchNormGradient<S>& a) {
     T* partial = a.workspace + i * stride;
     sum_gradients({blocks.end(i) - blocks.begin(i), n, n}, a.x + at, a.dy + at, a.mean, a.rstd, partial, partial + n);
   });
-  sum_blocks_parallel(a.workspace, count, stride, n, a.dscale);
-  sum_blocks_parallel(a.workspace + n, count, stride, n, a.doffset);
-  if (a.rows == 0) return;
-  T *g_mean = a.workspace, *g_normal_mean = a.workspace + n;  // the partial sums are no longer needed
-  gradient_means(a.rows, n, a.scale, a.dscale, a.doffset, g_mean, g_normal_mean);
-  parallel_ranges(a.rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-    const std::int64_t at = begin * n;
-    apply_gradient({end - begin, n, n}, a.x + at, a.dy + at, a.mean, a.rstd, a.scale, g_mean, g_normal_mean, a.dx + at);
-  });
+  const GradientSums<T> sums(n, a.workspace, count);
+  if (a.rows > 0) {
+    sums.find_means(a.rows, a.scale);
+    parallel_ranges(a.rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+      const std::int64_t at = begin * n;
+      apply_gradient({end - begin, n, n}, a.x + at, a.dy + at, a.mean, a.rstd, a.scale, sums.g_mean, sums.g_normal_mean,
+                     a.dx + at);
+    });
+  }
+  sums.write(a.dscale, a.doffset);
 }
 
 template <class S>
@@ -94,7 +95,7 @@ HWY_AFTER_NAMESPACE();
 namespace thalweg::cpu {
 
 std::size_t batch_norm_workspace(std::int64_t rows, std::int64_t channels) {
-  return static_cast<std::size_t>(RowBlocks(rows).count() * 2 * channels);
+  return static_cast<std::size_t>(gradient_sums_workspace(RowBlocks(rows).count(), channels));
 }
 
 HWY_EXPORT(batch_norm_f32);

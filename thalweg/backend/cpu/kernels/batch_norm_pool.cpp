@@ -117,12 +117,15 @@ class Gradient {
   explicit Gradient(const BatchNormPoolGradient<T>& a)
       : a_(a), taps_(a.tiles), n_(a.tiles.channels), chunks_(divide_up(n_, kLanes)) {}
 
-  void run() {
-    sum();
-    T *steady = a_.sums, *by_normal = a_.sums + n_;  // the partial sums are no longer needed
-    gradient_means(a_.tiles.positions(), n_, a_.scale, a_.dscale, a_.doffset, steady, by_normal);
+  void run() const {
+    const RowBlocks blocks(a_.tiles.rows());
+    parallel_for(blocks.count(),
+                 [&](std::int64_t i) HWY_ATTR { sum(blocks.begin(i), blocks.end(i), a_.sums + i * 2 * n_); });
+    const GradientSums<T> sums(n_, a_.sums, blocks.count());
+    sums.find_means(a_.tiles.positions(), a_.scale);
     parallel_ranges(a_.tiles.rows(), rows_of_a_task(a_.tiles),
-                    [&](std::int64_t begin, std::int64_t end) HWY_ATTR { apply(begin, end, steady, by_normal); });
+                    [&](std::int64_t begin, std::int64_t end) HWY_ATTR { apply(begin, end, sums); });
+    sums.write(a_.dscale, a_.doffset);
   }
 
  private:
@@ -132,32 +135,25 @@ class Gradient {
   }
 
   // dscale [n], doffset [n] = sums of dy * normal and of dy; only the largest of a window have a dy.
-  void sum() const {
-    const RowBlocks blocks(a_.tiles.rows());
-    const std::int64_t stride = 2 * n_;
-    parallel_for(blocks.count(), [&](std::int64_t i) HWY_ATTR {
-      T *dscale = a_.sums + i * stride, *doffset = dscale + n_;
-      std::fill_n(dscale, stride, T(0));
-      const auto add = [&](auto chunk, std::int64_t x, std::int64_t window) HWY_ATTR {
-        Bits* bits = bits_of(window, chunk.at);
-        const auto largest =
-            find_largest(chunk, taps_, a_, a_.x + x, [&](int tap, Bits larger) HWY_ATTR { bits[tap] = larger; });
-        const Lanes<T> upstream = chunk.load(a_.dy + window * n_);
-        add_to(chunk, upstream * largest.normal, dscale);
-        add_to(chunk, upstream, doffset);
-      };
-      for_each_window<T>(a_.tiles, blocks.begin(i), blocks.end(i), add);
+  void sum(std::int64_t begin, std::int64_t end, T* dscale) const {
+    T* doffset = dscale + n_;
+    std::fill_n(dscale, 2 * n_, T(0));
+    for_each_window<T>(a_.tiles, begin, end, [&](auto chunk, std::int64_t x, std::int64_t window) HWY_ATTR {
+      Bits* bits = bits_of(window, chunk.at);
+      const auto largest =
+          find_largest(chunk, taps_, a_, a_.x + x, [&](int tap, Bits larger) HWY_ATTR { bits[tap] = larger; });
+      const Lanes<T> upstream = chunk.load(a_.dy + window * n_);
+      add_to(chunk, upstream * largest.normal, dscale);
+      add_to(chunk, upstream, doffset);
     });
-    sum_blocks_parallel(a_.sums, blocks.count(), stride, n_, a_.dscale);
-    sum_blocks_parallel(a_.sums + n_, blocks.count(), stride, n_, a_.doffset);
   }
 
   // dx = rstd * (g - g_mean - normal * g_normal_mean), g = dy * scale where the largest value is, 0 elsewhere
-  void apply(std::int64_t begin, std::int64_t end, const T* g_mean, const T* g_normal_mean) const {
+  void apply(std::int64_t begin, std::int64_t end, const GradientSums<T>& sums) const {
     for_each_window<T>(a_.tiles, begin, end, [&](auto chunk, std::int64_t x, std::int64_t window) HWY_ATTR {
       const Lanes<T> mean = chunk.load(a_.mean), rstd = chunk.load(a_.rstd);
       const Lanes<T> g = rstd * (chunk.load(a_.dy + window * n_) * chunk.load(a_.scale));
-      const Lanes<T> steady = rstd * chunk.load(g_mean), slope = rstd * rstd * chunk.load(g_normal_mean);
+      const Lanes<T> steady = rstd * chunk.load(sums.g_mean), slope = rstd * rstd * chunk.load(sums.g_normal_mean);
       const Bits* bits = bits_of(window, chunk.at);
       Bits left = static_cast<Bits>(~0);  // lanes whose largest value is not among the taps after this one
       for (int t = taps_.count - 1; t >= 0; --t) {
@@ -197,7 +193,7 @@ namespace thalweg::cpu {
 
 BatchNormPoolWorkspace batch_norm_pool_workspace(const PoolTiles& tiles) {
   const std::int64_t windows = tiles.rows() * tiles.windows(), taps = tiles.positions() / windows;
-  return {.sums = RowBlocks(tiles.rows()).count() * 2 * tiles.channels,
+  return {.sums = gradient_sums_workspace(RowBlocks(tiles.rows()).count(), tiles.channels),
           .larger = windows * divide_up(tiles.channels, 16) * taps};
 }
 

@@ -30,8 +30,8 @@ struct BatchNormPoolGradient {
   const T* x;                             // [positions, channels]
   const T *scale, *offset, *mean, *rstd;  // [channels]
   const T* dy;                            // [rows, windows, channels]
-  T* dx;                                  // [positions, channels]
-  T *dscale, *doffset;                    // [channels]
+  T* dx;                                  // [positions, channels], may be x
+  T *dscale, *doffset;                    // [channels], may be any of the above
   T* sums;                                // batch_norm_pool_workspace(tiles).sums elements
   std::uint16_t* larger;                  // .larger elements
 };
