@@ -100,7 +100,7 @@ void trace_many(int ops) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   std::vector<std::string> names(argv + 1, argv + argc);
   if (names.empty())
     names = {"trace",         "tiny", "small-ops", "gpt-short", "mlp", "cnn",
@@ -115,4 +115,7 @@ int main(int argc, char** argv) {
     trace_many(20'000);
   }
   return bench::status();
+} catch (const Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 2;
 }

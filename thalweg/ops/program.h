@@ -32,6 +32,10 @@ const Program& row_program(Row row);
 // Runs the program over broadcast inputs. All outputs have the shape that the inputs broadcast to.
 void run_program(const Program& program, Arrays in, Arrays out);
 
+// The program over several sets of operands, one behind the other in `in` and `out`: as one task list. In every set
+// each input is as long as the outputs or a single element, as it is in the first set.
+void run_program_on_each(const Program& program, Arrays in, Arrays out, std::int64_t sets);
+
 // A program of one output, computed where it is asked for: f gets a function of (first, count, to) that writes `count`
 // elements of the result, of dtype f32 or f64, and may be called by any thread.
 using ReadElements = FunctionRef<void(std::int64_t first, std::int64_t count, void* to)>;

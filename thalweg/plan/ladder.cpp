@@ -5,6 +5,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/plan/batch_split.h"
+#include "thalweg/plan/group_updates.h"
 #include "thalweg/plan/micro_batches.h"
 #include "thalweg/plan/rematerialise.h"
 #include "thalweg/plan/schedule.h"
@@ -74,6 +75,7 @@ Draft make_draft(Graph graph, int effort) {
     draft.recomputed = choice.values(draft.graph);
     draft.graph = schedule(recompute_nodes(draft.graph, choice));
   }
+  draft.graph = group_updates(std::move(draft.graph));
   draft.boundary = settle_outputs(draft.graph);
   draft.memory = plan_memory(draft.graph, draft.boundary, false);
   return draft;

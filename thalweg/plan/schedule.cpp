@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/registry.h"
 #include "thalweg/plan/storage.h"
 
 namespace thalweg {
@@ -17,14 +19,17 @@ class Scheduler {
         storages_(graph),
         checking_(checking_nodes(graph)),
         updated_(graph.values.size(), -1),
-        last_read_(graph.values.size(), -1) {
+        last_read_(graph.values.size(), -1),
+        last_use_(graph.values.size(), -1) {
     for (std::size_t i = 0; i < graph.variables.size(); ++i)
       if (graph.variables[i].update >= 0)
         updated_[static_cast<std::size_t>(graph.variables[i].update)] = static_cast<int>(i);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (ValueId input : graph.nodes[i].inputs)
+      for (ValueId input : graph.nodes[i].inputs) {
+        last_use_[static_cast<std::size_t>(input)] = static_cast<int>(i);
         if (!is_update(graph.nodes[i]))
           last_read_[static_cast<std::size_t>(storages_.root(input))] = static_cast<int>(i);
+      }
     }
     for (std::size_t i = 0; i < checking_.size(); ++i)
       if (checking_[i]) last_check_ = static_cast<int>(i);
@@ -35,6 +40,10 @@ class Scheduler {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const Node& node = graph_.nodes[i];
       keys[i] = static_cast<int>(i);
+      if (waits(node)) {
+        keys[i] = static_cast<int>(keys.size());
+        continue;
+      }
       const bool early = is_small(node) || is_update(node);
       if (!early || checking_[i]) continue;
       int ready = -1;
@@ -51,6 +60,14 @@ class Scheduler {
   bool is_update(const Node& node) const {
     return std::any_of(node.outputs.begin(), node.outputs.end(),
                        [&](ValueId output) { return updated_[static_cast<std::size_t>(output)] >= 0; });
+  }
+
+  // A small update whose results nobody reads: it frees next to nothing, and among others of its kind it costs less.
+  bool waits(const Node& node) const {
+    return is_op(node, fused_info()) && is_small(node) &&
+           std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+             return updated_[static_cast<std::size_t>(output)] >= 0 && last_use_[static_cast<std::size_t>(output)] < 0;
+           });
   }
 
   bool is_small(const Node& node) const {
@@ -74,6 +91,7 @@ class Scheduler {
   const std::vector<bool> checking_;
   std::vector<int> updated_;    // by value: the variable it is left in
   std::vector<int> last_read_;  // by root: the last node that reads it and does not update
+  std::vector<int> last_use_;   // by value: the last node that reads it
   int last_check_ = -1;
 };
 

@@ -10,6 +10,7 @@
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/backend/cpu/partial_sums.h"
 #include "thalweg/backend/cpu/slots.h"
+#include "thalweg/backend/cpu/turned_tile.h"
 
 namespace thalweg::cpu {
 namespace {
@@ -87,8 +88,11 @@ Partition partition_of(const Gemm& gemm) {
   std::int64_t at_most = std::max<std::int64_t>(gemm.m / rows, have == 1 && gemm.m >= 64 ? 2 : 1);
   if (at_most > 1 && have * at_most % 2 != 0) ++at_most;  // 3 tasks would keep 2 threads waiting for one of them
   cut_rows(gemm, std::min(power_of_two(ceil_div(wanted, have)), at_most), p);
-  if (have * p.m_tiles < wanted && !cut_depth(gemm, wanted, p) && gemm.m < 64)
+  if (have * p.m_tiles < wanted && !cut_depth(gemm, wanted, p) && gemm.m < 64) {
     cut_columns(gemm, std::max(p.n_tiles, std::min(ceil_div(wanted, gemm.batch), gemm.n / 128)), p);
+    const bool even = gemm.batch * p.n_tiles % 2 == 0;  // as above: [32, 384] [384, 384] at 207 instead of 155 GFLOP/s
+    if (!even && p.n_tiles > 1 && p.n_tiles < 8) cut_columns(gemm, p.n_tiles - 1, p);
+  }
   p.tasks = gemm.batch * p.m_tiles * p.n_tiles * p.k_blocks;
   return p;
 }
@@ -177,9 +181,10 @@ class Run {
     const bool small =
         provider == Provider::automatic && flops_of(gemm) < (repacks ? kBuiltinRepackFlops : kBuiltinFlops);
     const GemmTile first = tile_at(0, 0, 0);
-    onednn_ = provider != Provider::builtin && !small && onednn::supported(first);
-    widened_ = provider == Provider::automatic && !small && !onednn_ && sum_dtype(gemm.dtype) != gemm.dtype &&
-               WidenedTile(first).is_supported();
+    turned_ = provider == Provider::automatic && !small && TurnedTile::pays(first);
+    onednn_ = provider != Provider::builtin && !small && !turned_ && onednn::supported(first);
+    widened_ = provider == Provider::automatic && !small && !onednn_ && !turned_ &&
+               sum_dtype(gemm.dtype) != gemm.dtype && WidenedTile(first).is_supported();
     TW_CHECK_INTERNAL(onednn_ || provider != Provider::onednn, "gemm", "oneDNN does not support this product");
     layout_.tasks = p_.tasks;
     layout_.slot_bytes = slot_bytes();
@@ -228,6 +233,7 @@ class Run {
   // Inner tiles are equal: only the first and the last of each axis can need different scratch.
   std::size_t slot_bytes() const {
     const bool small_float = sum_dtype(gemm_.dtype) != gemm_.dtype;
+    if (turned_) return TurnedTile(tile_at(0, 0, 0)).scratch_bytes();
     if (!onednn_ && !small_float && flops_of(gemm_) < kTaskFlops) return 0;
     if (!onednn_ && !widened_) return align_up(builtin::gemm_scratch(tile_at(0, 0, 0)));
     std::size_t bytes = 0;
@@ -265,6 +271,10 @@ class Run {
     const std::int64_t c = ((entry * p_.k_blocks + ki) * gemm_.m + row) * gemm_.n + column;
     const std::int64_t bytes = size_of(tile.dtype);
     std::byte* to = operands.c + c * size_of(tile.out);
+    if (turned_)
+      return TurnedTile(tile).run(reinterpret_cast<const float*>(operands.a + a * bytes),
+                                  reinterpret_cast<const float*>(operands.b + b * bytes), reinterpret_cast<float*>(to),
+                                  scratch);
     if (widened_) return run_widened(tile, operands.a + a * bytes, operands.b + b * bytes, to, scratch);
     (onednn_ ? onednn::gemm_tile : builtin::gemm_tile)(tile, operands.a + a * bytes, operands.b + b * bytes, to,
                                                        scratch);
@@ -281,6 +291,7 @@ class Run {
   const Gemm gemm_;
   const Partition p_;
   bool onednn_ = false;
+  bool turned_ = false;   // as C^T = B A^T
   bool widened_ = false;  // 16-bit floats through f32 products
   WorkspaceLayout layout_;
 };

@@ -2,28 +2,20 @@
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/broadcast.h"
-#include "thalweg/ops/fused/branches.h"
+#include "thalweg/ops/fused/fused_op.h"
 #include "thalweg/ops/fused/program_fields.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
 
 namespace thalweg {
-namespace {
-
-struct Fused {
-  std::shared_ptr<const Program> program = std::make_shared<const Program>();
-  Ints dtypes = {};                               // of the outputs; none: all have that of the float inputs
-  std::shared_ptr<const Branches> branches = {};  // of a program in a plan
-};
-
-void visit_op(Fused& op, FieldVisitor& visitor) {
+void visit_fused(FusedProgram& op, FieldVisitor& visitor) {
   const auto before = op.program;
   visit_program(op.program, visitor);
   if (op.program != before) op.branches = branches_of(*op.program);
   detail::visit_field(visitor, "dtypes", op.dtypes);
 }
 
-Specs infer(const Fused& op, Inputs in) {
+Specs infer_fused(const FusedProgram& op, Inputs in) {
   TW_CHECK_INTERNAL(in.size() == op.program->inputs && in.size() > 0, "fused", "expected {} inputs, got {}",
                     op.program->inputs, in.size());
   const Shape shape = broadcast_shapes("fused", in);
@@ -35,11 +27,21 @@ Specs infer(const Fused& op, Inputs in) {
   return specs;
 }
 
-[[maybe_unused]] bool in_place(const Fused&) { return true; }
-
-void run(const Fused& op, Arrays in, Arrays out) {
+void run_fused(const FusedProgram& op, Arrays in, Arrays out) {
   if (!op.branches || !run_branch(*op.branches, in, out)) run_program(*op.program, in, out);
 }
+
+namespace {
+
+struct Fused : FusedProgram {};
+
+void visit_op(Fused& op, FieldVisitor& visitor) { visit_fused(op, visitor); }
+
+Specs infer(const Fused& op, Inputs in) { return infer_fused(op, in); }
+
+[[maybe_unused]] bool in_place(const Fused&) { return true; }
+
+void run(const Fused& op, Arrays in, Arrays out) { run_fused(op, in, out); }
 
 Tensors reference(const Fused& op, const Tensors& in) { return run_as_ops(*op.program, in); }
 
@@ -51,12 +53,14 @@ BatchStates batch_rule(const Fused& op, Inputs in, BatchStates& states, std::int
 
 TW_DEFINE_OP(fused, Fused)
 
-const Program& program_of(const void* fused) { return *static_cast<const Fused*>(fused)->program; }
+const FusedProgram& fused_of(const void* op) { return *static_cast<const Fused*>(op); }
+
+const Program& program_of(const void* fused) { return *fused_of(fused).program; }
 
 std::shared_ptr<const void> make_fused(Program program, const Ints& dtypes) {
   auto branches = branches_of(program);
   return std::make_shared<const Fused>(
-      Fused{std::make_shared<const Program>(std::move(program)), dtypes, std::move(branches)});
+      Fused{{std::make_shared<const Program>(std::move(program)), dtypes, std::move(branches)}});
 }
 
 Tensors run_fused(const Program& program, const Tensors& inputs) {
@@ -72,7 +76,7 @@ Tensors run_fused(std::shared_ptr<const Program> program, const Tensors& inputs)
     if (output < program->inputs) result.push_back(inputs[static_cast<std::size_t>(output)]);
   }
   if (all_inputs) return result;
-  const Fused op{std::move(program)};
+  const Fused op{{std::move(program)}};
   return apply(fused_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()});
 }
 

@@ -3,6 +3,7 @@
 #include "tests/support/calls.h"
 #include "tests/support/sample.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/fused/fused_each.h"
 #include "thalweg/ops/fused/fused_reduce.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
@@ -22,6 +23,20 @@ Sample sample(const char* label, Row row, Needs needs, const std::vector<Shape>&
                 }};
   for (std::size_t i = 0; i < gradient.reads.size(); ++i)
     result.inputs.push_back({.shape = shapes[i], .domain = Domain::positive});
+  return result;
+}
+
+// a + b * rate over several sets, whose rate is one number.
+Sample on_each(const char* label, const std::vector<Shape>& shapes, bool large = false) {
+  const Program program{3, {}, {{Row::multiply, {1, 2, -1}}, {Row::add, {0, 3, -1}}}, {4}};
+  const auto fused = make_fused(program, {});
+  const auto op = make_fused_each(fused.get(), static_cast<std::int64_t>(shapes.size()));
+  Sample result{.op = "fused_each", .label = label, .inputs = {}, .call = [op](const std::vector<Tensor>& in) {
+                  return std::vector<Tensor>(apply(fused_each_info(), op.get(), in));
+                }};
+  result.large = large;
+  for (const auto& shape : shapes)
+    result.inputs.insert(result.inputs.end(), {{.shape = shape}, {.shape = shape}, {.shape = {}}});
   return result;
 }
 
@@ -62,7 +77,10 @@ TW_SAMPLES {
       .samples = {sample("one output", Row::gelu_tanh, {0}, {{5, 7}, {5, 7}}),
                   sample("two outputs, broadcast", Row::divide, {0, 1}, {{7}, {5, 7}, {5, 7}}),
                   sample("three outputs", Row::weighted_cross_entropy, {0, 1, 2}, {{3, 300}, {3, 300}, {}, {3, 300}}),
-                  sample("empty", Row::multiply, {0, 1}, {{0, 2}, {0, 2}, {0, 2}}),
+                  sample("empty", Row::multiply, {0, 1}, {{0, 2}, {0, 2}, {0, 2}}), on_each("one set", {{5, 7}}),
+                  on_each("several sets", {{5, 7}, {3}, {}, {17}, {1}}),
+                  on_each("several sets, one empty", {{0, 2}, {3}}),
+                  on_each("several tasks", {{200, 200}, {7}, {33000}}, true),
                   reduced("sum of squares", reduce_sum, Axes(), {{5, 7}}),
                   reduced("rows, broadcast", reduce_mean, {1}, {{5, 7}, {7}}),
                   reduced("columns, broadcast", reduce_sum, {0}, {{5, 1}, {5, 7}}),
