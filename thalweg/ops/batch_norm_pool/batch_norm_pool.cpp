@@ -17,6 +17,7 @@ struct Backward : BatchNormPool {};  // x, scale, offset, mean, rstd, dy -> dx, 
 TW_FIELDS(Forward, epsilon, size)
 TW_FIELDS(Backward, epsilon, size)
 
+// dx may stand where x does; the other results are written last.
 [[maybe_unused]] bool in_place(const Backward&) { return true; }
 
 Spec places_of(const BatchNormPool& op, const Spec& x) {
