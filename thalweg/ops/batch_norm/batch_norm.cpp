@@ -18,8 +18,6 @@ struct Backward : BatchNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doff
 TW_FIELDS(Forward, epsilon)
 TW_FIELDS(Backward, epsilon)
 
-// dx may stand where x or dy does; the other results are written last.
-[[maybe_unused]] bool in_place(const Backward&) { return true; }
 
 Specs infer(const Forward&, Inputs in) {
   constexpr const char* op = "batch_norm";
