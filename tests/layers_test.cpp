@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/values.h"
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/nn/nn.h"
@@ -11,6 +12,7 @@
 namespace thalweg::nn {
 namespace {
 
+using testing::expect_error;
 using testing::near;
 
 Tensor numbers(const Shape& shape, DType dtype = f64) { return random::normal(shape, {.seed = 3, .dtype = dtype}); }
@@ -215,6 +217,20 @@ TEST(normalization_layer, data_in_parts_count_as_one) {
   for (const auto& [name, value] : weights_of(whole)) EXPECT_TRUE(near(weights_of(parts)[name], value, 1e-13)) << name;
   back.adapt(data);
   EXPECT_TRUE(near(back(whole(data)), data, 1e-13));
+}
+
+TEST(layers, weights_do_not_stretch_an_input_of_other_sizes) {
+  Normalization normalization;
+  BatchNorm batch_norm;
+  PReLU prelu;
+  normalization.adapt(numbers({10, 3}));
+  batch_norm(numbers({10, 3})), prelu(numbers({10, 3}));
+  const Tensor narrow = numbers({10, 1});
+  expect_error(ErrorCode::invalid_argument, {"[normalization]", "[1, 3]", "[10, 1]"}, [&] { normalization(narrow); });
+  expect_error(ErrorCode::invalid_argument, {"[normalization]", "[1, 3]", "[1, 1]"},
+               [&] { normalization.adapt(narrow); });
+  expect_error(ErrorCode::invalid_argument, {"[batch_norm]", "[3]", "[10, 1]"}, [&] { batch_norm(narrow); });
+  expect_error(ErrorCode::invalid_argument, {"[prelu]", "[3]", "[10, 1]"}, [&] { prelu(narrow); });
 }
 
 TEST(embedding_layer, gradients_are_row_sparse_and_the_table_can_be_shared) {

@@ -268,6 +268,7 @@ TEST(optim, options_are_checked) {
   expect_error(invalid, {"[piecewise]", "3 values", "2 boundaries", "got 1"}, [] {
     schedules::piecewise({1, 2}, {1});
   });
+  expect_error(invalid, {"[piecewise]", "ascending"}, [] { schedules::piecewise({2, 1}, {1, 2, 3}); });
   expect_error(invalid, {"[cosine]", "above 0"}, [] { schedules::cosine(0.1, 0); });
   expect_error(invalid, {"[exclude_from_weight_decay]", "regular expression", "("}, [] {
     SGD sgd;

@@ -85,7 +85,8 @@ for arguments in '' 'nonsense' 'devices --nonsense' 'devices extra' 'plan' 'plan
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '
-  says "$err" '^try: thalweg --help'
+  case $arguments in devices* | plan*) command="${arguments%% *} " ;; *) command= ;; esac
+  says "$err" "^try: thalweg $command--help$"
 done
 
 "$program" devices > /dev/full 2> "$err"

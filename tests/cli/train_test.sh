@@ -90,6 +90,10 @@ EOP
 run 0 train mlp --data rows.csv --loss mean_squared_error --set hidden=4 --set classes=1 --batch 8 --epochs 2 --out csv
 says "$out" '^test loss [0-9]'
 
+# Classes of pixels go with other losses too.
+run 0 train unet --loss dice --set size=16 --subset 8 --batch 4 --steps 2 --out dice
+says "$out" '^test mean intersection over union 0\.'
+
 # tune: a table, the best and the cost; or a rate and a batch size.
 run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e-2 --grid clip-norm=0.5,1 --svg grid.svg
 says "$out" '^clip-norm  lr +test accuracy  seconds'
@@ -104,6 +108,8 @@ assert bad["setting"] == {"lr": "1e30"} and (bad["score"] is None) == ("error" i
 assert last["final"] is True and last["setting"] == good["setting"] and last["score"] == good["score"], last
 assert last["score_name"] == "test accuracy" and last["runs"] == 2, last
 EOP
+run 0 tune "${small[@]}" --steps 2 --grid threads=1,2 --grid eager=true --grid hidden=4
+says "$out" '^best: --eager true --set hidden=4 --threads [12]  \(2 runs in [0-9]+ s\)$'
 run 0 tune "${small[@]}" --memory-budget 2MiB --json
 says "$out" '^{"final":true,"batch":[1-9][0-9]*,"largest_batch":[0-9]+,"lr":[0-9.e-]+}$'
 run 0 tune "${small[@]}" --memory-budget 2MiB --svg rate.svg
@@ -116,6 +122,10 @@ says "$err" 'there is a run in whole already'
 run 1 train "${small[@]}" --steps 1 --out nowhere --resume
 run 1 train "${small[@]}" --steps 12 --seed 5 --memory-budget 4MiB --out whole --resume
 says "$err" 'has seed 0, got 5'
+run 1 train "${small[@]}" --steps 12 --lr 0.5 --memory-budget 4MiB --out whole --resume
+says "$err" 'has lr 0.001, got 0.5'
+run 1 train "${small[@]}" --steps 1 --out /proc/nowhere
+says "$err" 'cannot write to /proc/nowhere'
 run 1 train "${small[@]}" --device cuda:0 --out cuda
 says "$err" 'thalweg devices'
 run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
@@ -125,10 +135,17 @@ run 1 train "${small[@]}" --lr 1e30 --optimizer sgd --steps 20 --out wild
 says "$err" 'training stopped: the loss of step'
 for arguments in 'train' 'train nonsense' 'train cnn --epochs 0' 'train cnn --optimizer nonsense' 'train cnn --set nonsense=1' \
                  'train cnn --clip-norm 1 --clip-value 1' 'train cnn --resume' 'train gpt' 'train cnn --memory-budget 1GB' \
-                 'train mlp --data shapes' 'train cnn --eager --precision bf16' 'tune cnn --grid lr' 'train cnn --precision f8'; do
+                 'train mlp --data shapes' 'train cnn --eager --precision bf16' 'tune cnn --grid lr' 'train cnn --precision f8' \
+                 'train cnn --lr nan' 'train cnn --seed -1' 'tune cnn --grid lr=-1' 'tune cnn --grid precision=f8' \
+                 'tune cnn --grid nonsense=1' 'tune cnn --grid lr=1 --grid lr=2' 'tune cnn --grid batch=0,32'; do
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '
 done
+run 2 train cnn --epochs x
+says "$err" '^error: --epochs: expected a whole number above 0, got "x"$'
+says "$err" '^try: thalweg train --help$'
+run 2 nonsense mlp
+says "$err" '^error: there is no command "nonsense"$'
 
 exit $((faults > 0))

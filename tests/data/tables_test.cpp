@@ -72,6 +72,8 @@ TEST(csv_files, say_where_a_value_is_wrong_and_go_on) {
   EXPECT_EQ((*it.next())[0].to_vector<float>(), (std::vector<float>{9, 10}));
   EXPECT_FALSE(it.next());
   EXPECT_HAS(error_of([&] { csv(file.path(), {.label = "c"}); }), "no column \"c\"; its columns are: a, b");
+  const TestFile binary(".csv", "größe\n\xc3\xa4\xff\x01\n");
+  EXPECT_HAS(error_of([&] { csv(binary.path()).iterator().next(); }), "column \"größe\": expected f32, found \"ä??\"");
   const TestFile gaps(".csv", "a,b\n1,\n");
   EXPECT_EQ((*csv(gaps.path(), {.columns = {{"b"}}, .missing = -1}).iterator().next())[0].item<float>(), -1);
 }

@@ -172,8 +172,9 @@ namespace {
 const std::set<std::string> never_split{"batch_norm",      "batch_norm_backward",
                                         "batch_norm_pool", "batch_norm_pool_backward",
                                         "distinct_rows",   "fill",
-                                        "limit_skips",     "put_rows",
-                                        "random_tensor",   "take_rows"};
+                                        "fused_each",      "limit_skips",
+                                        "put_rows",        "random_tensor",
+                                        "take_rows"};
 
 TEST(batch, every_op_splits_unless_its_examples_mix) {
   std::set<std::string> splitting;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "tests/train/folder.h"
 #include "thalweg/thalweg.h"
@@ -278,6 +279,39 @@ TEST(fit, an_interrupt_finishes_the_step_and_saves) {
                Error);  // the folder is taken
 }
 
+TEST(fit, an_interrupt_while_validating_begins_no_other_step) {
+  auto model = net();
+  optim::SGD sgd;
+  const auto validation = rows(4).batch(4).map([pressed = false](const data::Element& e) mutable {
+    if (!std::exchange(pressed, true)) ::raise(SIGINT);
+    return e;
+  });
+  const History history =
+      fit(model, rows(16).batch(8),
+          {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 3, .validation = &validation});
+  EXPECT_TRUE(history.interrupted);
+  EXPECT_EQ(history.steps, 2);
+  EXPECT_EQ(history["val_loss"].size(), 1u);
+}
+
+TEST(fit, ends_with_the_averaged_weights_and_checkpoints_the_others) {
+  const Folder folder;
+  nn::Sequential model({nn::dense(1)}), saved({nn::dense(1)});
+  optim::SGD sgd({.learning_rate = 0.1, .ema_momentum = 0.5}), plain({.learning_rate = 0.1});
+  optim::Multi both({{"bias", &plain}}, sgd);
+  std::vector<float> last;
+  fit(model, rows(32).batch(8),
+      {.optimizer = &both,
+       .loss = losses::mean_squared_error,
+       .callbacks = {train::checkpoint_every(folder.path()), every_step([&](Session&) { last = weights_of(model); })}});
+  const auto average = sgd.state().at("sgd/dense/kernel/average").value().to_vector<float>();
+  EXPECT_NE(average[0], last[0]);
+  EXPECT_EQ(weights_of(model), (std::vector<float>{average[0], average[1], average[2], last[3]}));
+  saved(ones({1, 3}));
+  checkpoint::Manager(folder.path()).restore_latest({{"model", &saved}});
+  EXPECT_EQ(weights_of(saved), last);
+}
+
 TEST(fit, files_tell_of_the_run) {
   const Folder folder;
   auto model = net();
@@ -337,6 +371,10 @@ TEST(fit, mistakes_are_told) {
   says(data::from_tensor_slices({ones({4, 3})}).batch(2), {.optimizer = &sgd, .loss = loss}, "2 or 3 parts");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 2.0}}}, "integer dtype");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .epochs = -1}, "0 or more");
+  const auto endless = rows(8).batch(4).repeat();
+  says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");
+  EXPECT_THROW(train::evaluate(model, endless, {.loss = loss}), Error);
 }
 
 }  // namespace

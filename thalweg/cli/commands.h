@@ -83,7 +83,8 @@ std::int64_t parse_size(const std::string& text);
 // "key=value" entries; throws UsageError.
 std::map<std::string, std::string> parse_settings(const char* option, const std::vector<std::string>& list);
 Precision parse_precision(const std::string& name);
-// Sets an option of train by its name on the command line; throws UsageError.
+// Sets an option of train by its name on the command line, or else a size of the model; throws UsageError.
+bool is_option(const std::string& name);
 void set_option(TrainOptions& options, const std::string& name, const std::string& value);
 
 }  // namespace thalweg::cli

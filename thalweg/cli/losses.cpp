@@ -62,6 +62,12 @@ train::Loss loss_by_name(const std::string& name) {
   throw UsageError("there is no loss \"" + name + "\"");
 }
 
+train::Loss of_one_hot(const train::Loss& loss) {
+  return [loss](const Tensor& y, const Tensor& p, const Tensor& w) {
+    return loss(one_hot(y, p.shape().last(), {.dtype = p.dtype()}), p, w);
+  };
+}
+
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names = {"constant", "cosine", "linear", "exponential", "one-cycle"};
   return names;

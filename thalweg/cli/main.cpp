@@ -4,21 +4,28 @@
 #include <iostream>
 #include <string>
 
-#include "models/steps.h"
 #include "models/workloads.h"
+#include "thalweg/cli/arguments.h"
 #include "thalweg/cli/commands.h"
 #include "thalweg/cli/messages.h"
-#include "thalweg/cli/run.h"
 #include "thalweg/thalweg.h"
 
 namespace {
 
 using namespace thalweg;
 
-int refuse(const std::exception& wrong) {
-  cli::print_error(wrong.what());
-  std::cerr << "try: thalweg --help\n";
+// What is wrong, and the help to look at: that of the command, if there is one.
+int refuse(const CLI::App& app, const std::string& wrong) {
+  cli::print_error(wrong);
+  const auto chosen = app.get_subcommands();
+  std::cerr << "try: thalweg " << (chosen.empty() ? "" : chosen[0]->get_name() + " ") << "--help\n";
   return cli::wrong_usage;
+}
+
+// A first word that is no command is what is wrong, whatever else is missing.
+std::string text_of(const CLI::App& app, const CLI::ParseError& wrong) {
+  const auto rest = app.remaining();
+  return app.get_subcommands().empty() && !rest.empty() ? "there is no command \"" + rest[0] + "\"" : wrong.what();
 }
 
 int parse_and_run(CLI::App& app, int argc, char** argv) {
@@ -27,9 +34,9 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& wrong) {
-    return refuse(wrong);
+    return refuse(app, text_of(app, wrong));
   } catch (const cli::UsageError& wrong) {
-    return refuse(wrong);
+    return refuse(app, wrong.what());
   }
   return cli::good;
 }
@@ -42,14 +49,10 @@ void add_devices(CLI::App& app, cli::DevicesOptions& options) {
   command->callback([&] { cli::devices(options); });
 }
 
-void add_model(CLI::App& command, std::string& model) {
-  command.add_option("model", model, "the model")->required()->check(CLI::IsMember(models::step_names()));
-}
-
 void add_plan(CLI::App& app, cli::PlanOptions& options) {
   auto* command = app.add_subcommand("plan", "memory of a training step, known without running it");
-  add_model(*command, options.model);
-  command->add_option("--batch", options.batch, "examples in a batch")->check(CLI::PositiveNumber);
+  cli::add_model(*command, options.model);
+  command->add_option("--batch", options.batch, "examples in a batch")->check(cli::count());
   command->add_option("--memory-budget", options.memory_budget, "bytes, or with KiB, MiB, GiB");
   command->add_option("--precision", options.precision, "f32, bf16 or f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
@@ -59,51 +62,22 @@ void add_plan(CLI::App& app, cli::PlanOptions& options) {
   command->callback([&] { cli::plan(options); });
 }
 
-// What is trained, and how: options that train and tune share.
-void add_training(CLI::App& command, cli::TrainOptions& o) {
-  add_model(command, o.model);
-  const auto at_least_one = CLI::PositiveNumber;
-  command.add_option(
-      "--data", o.data,
-      "fashion-mnist, shapes, or a path: csv, npy, npz, tfrecord, text, a folder of idx files or images");
-  command.add_option("--epochs", o.epochs, "passes over the data")->check(at_least_one);
-  command.add_option("--steps", o.steps, "steps in all, those before --resume too")->check(at_least_one);
-  command.add_option("--batch", o.batch, "examples in a batch")->check(at_least_one);
-  command.add_option("--optimizer", o.optimizer, "the rule")->check(CLI::IsMember(models::optimizer_names()));
-  command.add_option("--lr", o.lr, "the learning rate")->check(CLI::NonNegativeNumber);
-  command.add_option("--schedule", o.schedule, "of the rate over the run")->check(CLI::IsMember(cli::schedule_names()));
-  command.add_option("--weight-decay", o.weight_decay, "of the weights")->check(CLI::NonNegativeNumber);
-  command.add_option("--clip-norm", o.clip_norm, "largest norm of each gradient")->check(at_least_one);
-  command.add_option("--clip-value", o.clip_value, "largest magnitude of each element")->check(at_least_one);
-  command.add_option("--global-clip-norm", o.global_clip_norm, "largest norm of all together")->check(at_least_one);
-  command.add_option("--precision", o.precision, "of the computation")->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  command.add_option("--memory-budget", o.memory_budget, "of a step: bytes, or with KiB, MiB, GiB");
-  command.add_option("--accumulate", o.accumulate, "batches that make one update")->check(at_least_one);
-  command.add_option("--device", o.device, "where to compute");
-  command.add_option("--threads", o.threads, "that compute")->check(at_least_one);
-  command.add_option("--seed", o.seed, "of everything random");
-  command.add_flag("--eager", o.eager, "op by op, not compiled");
-  command.add_option("--loss", o.loss, "another loss than the model's own")->check(CLI::IsMember(cli::loss_names()));
-  command.add_option("--subset", o.subset, "train on so many examples")->check(at_least_one);
-  command.add_option("--set", o.settings, "key=value, a size of the model; may be repeated");
-}
-
 void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
   auto* command = app.add_subcommand("train", "trains a model and writes a run folder");
-  add_training(*command, options);
+  cli::add_training(*command, options);
   command->add_option("--out", options.out, "the run folder; otherwise a new one under runs/");
   command->add_flag("--resume", options.resume, "go on with the run of --out");
   command->add_option("--checkpoint-every", options.checkpoint_every, "steps; otherwise after every epoch")
-      ->check(CLI::PositiveNumber);
+      ->check(cli::count());
   command->add_option("--monitor-every", options.monitor_every, "steps between gradient norms of all layers")
-      ->check(CLI::PositiveNumber);
+      ->check(cli::count());
   command->add_flag("--json", options.json, "one JSON object on a line for every step, and one at the end");
   command->callback([&] { status = cli::train(options); });
 }
 
 void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
   auto* command = app.add_subcommand("tune", "tries settings: a learning rate and a batch size, or a grid");
-  add_training(*command, options.train);
+  cli::add_training(*command, options.train);
   command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated");
   command->add_option("--svg", options.svg, "a file for a picture");
   command->add_flag("--json", options.json, "one JSON object on a line for every run of a grid, and one at the end");
@@ -128,8 +102,8 @@ void add_bench(CLI::App& app, cli::BenchOptions& o, int& status) {
   command->add_option("--precision", o.precision, "of the computation; bf16 for mlp, cnn, gpt-nano and resnet50")
       ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--device", o.device, "where to compute");
-  command->add_option("--threads", o.threads, "that compute; 2 otherwise")->check(CLI::PositiveNumber);
-  command->add_option("--seconds", o.seconds, "to time; 5 otherwise")->check(CLI::NonNegativeNumber);
+  command->add_option("--threads", o.threads, "that compute; 2 otherwise")->check(cli::count());
+  command->add_option("--seconds", o.seconds, "to time; 5 otherwise")->check(cli::zero_or_more());
   command->add_flag("--no-check", o.no_check, "time at once: the results were checked before");
   command->add_flag("--list", o.list, "the workloads, and nothing else");
   command->add_flag("--json", o.json, "one JSON object on a line for every workload");

@@ -28,6 +28,8 @@ optim::LearningRate scheduled(const std::string& name, double rate, std::int64_t
   return rate;
 }
 
+constexpr const char* sparse_loss = "sparse_categorical_crossentropy";
+
 double usual_rate(const models::OptimizerChoice& choice) {
   return models::make_optimizer(choice)->learning_rate().item<double>();
 }
@@ -62,13 +64,19 @@ Run::Run(const TrainOptions& options) : options_(options) {
     throw;
   }
   loss_ = options.loss.empty() ? train::Loss(step_.loss) : loss_by_name(options.loss);
+  if (!options.loss.empty() && options.loss != sparse_loss && labels_are_classes()) loss_ = of_one_hot(loss_);
   make_metric();
   make_optimizer();
 }
 
+// Other losses than the usual ones ask for numbers, except where every place of an example has a class.
+bool Run::labels_are_classes() const {
+  return options_.loss.empty() || options_.loss == sparse_loss || step_.arguments.back().rank() > 1;
+}
+
 void Run::make_data() {
-  const bool numbers = !options_.loss.empty() && options_.loss != "sparse_categorical_crossentropy";
-  datasets_ = load_datasets({options_.data, batch_, options_.subset, options_.seed, numbers}, step_, settings_);
+  datasets_ =
+      load_datasets({options_.data, batch_, options_.subset, options_.seed, !labels_are_classes()}, step_, settings_);
   const bool among_classes = options_.loss.starts_with("categorical_") || options_.loss == "kl_divergence";
   if (const auto found = datasets_.settings.find("classes");
       among_classes && found != datasets_.settings.end() && found->second == "1")
@@ -83,7 +91,7 @@ void Run::make_data() {
 }
 
 void Run::make_metric() {
-  if (options_.model == "gpt" || !options_.loss.empty()) return;
+  if (options_.model == "gpt" || !labels_are_classes()) return;
   if (options_.model == "unet") {
     models::SettingsReader read("unet", settings_);
     metric_ = made<metrics::MeanIoU>(

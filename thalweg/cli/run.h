@@ -35,6 +35,7 @@ class Run {
   std::string config() const;  // one JSON object
 
  private:
+  bool labels_are_classes() const;
   void make_data();
   void make_metric();
   void make_optimizer();
@@ -53,6 +54,8 @@ class Run {
 };
 
 train::Loss loss_by_name(const std::string& name);
+// The loss of labels that are classes by number, as rows with a one.
+train::Loss of_one_hot(const train::Loss& loss);
 const std::vector<std::string>& loss_names();
 const std::vector<std::string>& schedule_names();
 

@@ -80,7 +80,8 @@ void check_resumed(const std::string& folder, const std::string& config) {
     throw Error(ErrorCode::not_found, "train", "there is no run in " + folder, "leave --resume out to begin one");
   const auto before = ordered_json::parse(file, nullptr, false), now = ordered_json::parse(config);
   for (const char* key :
-       {"model", "settings", "data", "examples", "batch", "optimizer", "accumulate", "seed", "loss", "precision"})
+       {"model", "settings", "data", "examples", "batch", "optimizer", "lr", "schedule", "weight_decay", "clip_norm",
+        "clip_value", "global_clip_norm", "accumulate", "seed", "loss", "precision"})
     if (!before.is_object() || !before.contains(key) || before[key] != now[key])
       throw Error(ErrorCode::invalid_argument, "train",
                   "the run in " + folder + " has " + key + " " +
@@ -94,7 +95,8 @@ void prepare(const std::string& folder, const std::string& config, bool resume) 
   if (fs::exists(folder + "/checkpoints"))
     throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
                 "go on with it by --resume, or choose another --out");
-  fs::create_directories(folder);
+  std::error_code fault;
+  fs::create_directories(folder, fault);  // the file tells whether it is there
   std::ofstream file(folder + "/config.json");
   file << config;
   if (!file.good()) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");

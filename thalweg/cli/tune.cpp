@@ -12,11 +12,27 @@ using nlohmann::ordered_json;
 
 constexpr std::int64_t usual_subset = 2048;  // examples, where none are asked for
 
-std::map<std::string, std::vector<train::Choice>> parse_grid(const std::vector<std::string>& list) {
+// Before anything runs: whether the option takes the value, or the model the size.
+void check_value(TrainOptions options, const std::string& name, const std::string& value) {
+  set_option(options, name, value);
+  if (is_option(name)) return;
+  try {
+    models::make_step(options.model, {options.batch, parse_settings("--set", options.settings)});
+  } catch (const Error& wrong) {
+    throw UsageError(wrong.what());
+  }
+}
+
+std::map<std::string, std::vector<train::Choice>> parse_grid(const TuneOptions& options) {
   std::map<std::string, std::vector<train::Choice>> grid;
-  for (const auto& [name, values] : parse_settings("--grid", list)) {
+  for (const auto& entry : options.grid) {
+    const auto [name, values] = *parse_settings("--grid", {entry}).begin();
+    if (grid.contains(name)) throw UsageError("expected all values of " + name + " in one --grid, got two");
     std::istringstream in(values);
-    for (std::string value; std::getline(in, value, ',');) grid[name].emplace_back(value);
+    for (std::string value; std::getline(in, value, ',');) {
+      check_value(options.train, name, value);
+      grid[name].emplace_back(value);
+    }
     if (grid[name].empty()) throw UsageError("expected --grid " + name + "=VALUE,VALUE, got no value");
   }
   return grid;
@@ -41,7 +57,8 @@ double seconds_of(const train::GridSearch& found) {
 
 void print_table(const train::GridSearch& found) {
   std::cout << found.table().text() << "best:";
-  for (const auto& [name, choice] : found.best_setting()) std::cout << " --" << name << ' ' << choice.text();
+  for (const auto& [name, choice] : found.best_setting())
+    std::cout << (is_option(name) ? " --" + name + ' ' : " --set " + name + '=') << choice.text();
   std::cout << "  (" << found.rows.size() << " runs in " << static_cast<std::int64_t>(seconds_of(found) + 0.5)
             << " s)\n";
 }
@@ -68,7 +85,7 @@ void print_json(const train::GridSearch& found) {
 }
 
 void tune_grid(const TuneOptions& options) {
-  const auto grid = parse_grid(options.grid);
+  const auto grid = parse_grid(options);
   const Run first(options.train);  // for the name of the score, and wrong options
   const auto found = train::grid_search(grid,
                                         [&](const train::Setting& setting) {

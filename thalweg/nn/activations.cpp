@@ -27,7 +27,10 @@ void PReLU::build(const Spec& x) {
                         {.dtype = weight_dtype(x), .regularizer = options_.alpha_regularizer});
 }
 
-Tensor PReLU::call(const Tensor& x) { return relu(x) - read(alpha_, x.dtype()) * relu(-x); }
+Tensor PReLU::call(const Tensor& x) {
+  check_fits("prelu", alpha_.shape(), x.shape());
+  return relu(x) - read(alpha_, x.dtype()) * relu(-x);
+}
 
 Tensor ELU::call(const Tensor& x) {
   return options_.alpha == 1 ? elu(x) : where(x > 0, x, options_.alpha * expm1(minimum(x, 0)));

@@ -44,6 +44,7 @@ Tensor BatchNorm::call(const Tensor& x) {
     follow(moving_variance_, variance);
     return cast(y, x.dtype());
   }
+  check_fits("batch_norm", channels, x.shape());
   const Tensor factor = gamma * rsqrt(moving_variance_ + options_.epsilon);
   return cast(x * factor + (beta - moving_mean_ * factor), x.dtype());
 }

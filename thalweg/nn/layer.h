@@ -19,6 +19,8 @@ class TW_API Layer : public Module {
  protected:
   virtual void build(const Spec& x);  // before the first call: makes the weights
   virtual Tensor call(const Tensor& x) = 0;
+  // For weights that meet x element by element: they must not stretch it.
+  static void check_fits(const char* layer, const Shape& weights, const Shape& x);
 };
 
 // A layer with options. A parent's layer has the name given beside it, a root the one among its options.

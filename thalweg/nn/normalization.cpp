@@ -37,6 +37,9 @@ void Normalization::adapt(const Tensor& data) {
   build_once([&] { build(data.spec()); });
   const Ints axes = averaged_axes(options_.axes, data.rank());
   const auto [mean, variance] = moments(data, {.axes = axes, .keepdims = true});
+  TW_CHECK_USER(mean.shape() == mean_.shape(), "normalization", "a layer is for data of one kind; make another one",
+                "expected data with statistics of shape {}, as before, got {} from data {}", mean_.shape(),
+                mean.shape(), data.shape());
   const double added = static_cast<double>(data.size()) / static_cast<double>(mean.size());
   TW_CHECK_USER(added > 0, "normalization", "give one example or more", "expected data, got shape {}", data.shape());
   const double share = added / (count_ + added);
@@ -51,6 +54,7 @@ void Normalization::adapt(const Tensor& data) {
 void Normalization::reset() { count_ = 0; }
 
 Tensor Normalization::call(const Tensor& x) {
+  check_fits("normalization", mean_.shape(), x.shape());
   const Tensor mean = read(mean_, x.dtype());
   const Tensor deviation = maximum(sqrt(read(variance_, x.dtype())), smallest_deviation);
   return options_.invert ? x * deviation + mean : (x - mean) / deviation;

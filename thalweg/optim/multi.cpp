@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <deque>
 #include <regex>
@@ -156,8 +157,15 @@ void Multi::set_accumulate_steps(int steps) {
   for (const auto& choice : choices_) choice.optimizer->set_accumulate_steps(steps);
 }
 
+bool Multi::averages() const {
+  return std::any_of(choices_.begin(), choices_.end(),
+                     [](const Choice& choice) { return choice.optimizer->averages(); });
+}
+
 void Multi::assign_averages() {
-  for (const auto& choice : choices_) choice.optimizer->assign_averages();
+  for (const auto& choice : choices_)
+    if (choice.optimizer->averages() || !averages())
+      choice.optimizer->assign_averages();  // or the error that none does
 }
 
 }  // namespace thalweg::optim

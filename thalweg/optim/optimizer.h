@@ -76,6 +76,7 @@ class TW_API Optimizer {
   virtual Tensor learning_rate() const;          // of the next update, f64
   virtual void set_learning_rate(double rate);   // where it is a number
   virtual void set_accumulate_steps(int steps);  // before the first apply()
+  virtual bool averages() const;                 // .ema_momentum is set
   // The moving averages become the values of the variables.
   virtual void assign_averages();
 

@@ -204,7 +204,8 @@ class TW_API Multi : public Optimizer {
   Tensor learning_rate() const override;         // of `otherwise`
   void set_learning_rate(double rate) override;  // of all
   void set_accumulate_steps(int steps) override;
-  void assign_averages() override;
+  bool averages() const override;   // one of them does
+  void assign_averages() override;  // of those that do
 
  private:
   std::size_t place_of(const Variable& variable) const;

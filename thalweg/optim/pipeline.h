@@ -42,6 +42,7 @@ class Pipeline {
   Tensor learning_rate() const;
   void set_learning_rate(double rate);
   void set_accumulate_steps(int steps);
+  bool averages() const { return options_.ema_momentum.has_value(); }
   void assign_averages();
 
  private:

@@ -1,5 +1,6 @@
 #include "thalweg/optim/schedules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -33,6 +34,9 @@ Schedule piecewise(const std::vector<std::int64_t>& boundaries, const std::vecto
   TW_CHECK_USER(values.size() == boundaries.size() + 1, "piecewise", "give one value more than there are boundaries",
                 "expected {} values for {} boundaries, got {}", boundaries.size() + 1, boundaries.size(),
                 values.size());
+  TW_CHECK_USER(std::is_sorted(boundaries.begin(), boundaries.end()), "piecewise",
+                "sort them, and the values with them",
+                "expected boundaries in ascending order, got one below that before it");
   return Schedule([=](const Tensor& step) {
     Tensor rate = 0 * step + values.back();
     for (std::size_t i = boundaries.size(); i-- > 0;) rate = where(step <= boundaries[i], values[i], rate);

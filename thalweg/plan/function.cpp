@@ -145,8 +145,9 @@ void FunctionCore::State::keep(const std::string& signature, const std::shared_p
   note_churn();
 }
 
-// Five traces among the last ten calls are worth a word, twice at most.
+// Five of the last ten calls that traced are worth a word, twice at most. Plans that are only asked for are no calls.
 void FunctionCore::State::note_churn() {
+  if (calls == 0 || (!recent_traces.empty() && recent_traces.back() == calls)) return;
   recent_traces.push_back(calls);
   std::erase_if(recent_traces, [&](std::int64_t call) { return call <= calls - 10; });
   if (recent_traces.size() < 5 || warnings >= 2) return;

@@ -9,7 +9,7 @@ namespace {
 class Resizer {
  public:
   Resizer(const Graph& graph, std::int64_t from, std::int64_t to)
-      : graph_(graph), from_(from), to_(to), result_(graph), states_(graph.values.size()) {}
+      : graph_(graph), from_(from), to_(to), maker_(producers(graph)), result_(graph), states_(graph.values.size()) {}
 
   std::optional<Graph> run(const std::vector<int>& batch) {
     for (int argument : batch) set(graph_.arguments[static_cast<std::size_t>(argument)], BatchState::of_rows(0, 1));
@@ -57,10 +57,19 @@ class Resizer {
     for (const auto& one : out)
       if (one.kind == BatchState::Kind::blocked) return false;
     for (std::size_t i = 0; i < in.size(); ++i)
-      if (!state(node.inputs[i]).is_rows()) set(node.inputs[i], in[i]);
+      if (!state(node.inputs[i]).is_rows()) set_whole(node.inputs[i], in[i]);
     for (std::size_t i = 0; i < out.size(); ++i) set(node.outputs[i], out[i]);
     if (node.info->with_batch && out[0].is_rows()) resized.op = node.info->with_batch(node.op.get(), out[0], to_);
     return true;
+  }
+
+  // What makes it (a fill, a broadcast) is to make as much.
+  void set_whole(ValueId value, const BatchState& state) {
+    set(value, state);
+    const int maker = maker_[static_cast<std::size_t>(value)];
+    if (!state.is_rows() || maker < 0) return;
+    Node& node = result_.nodes[static_cast<std::size_t>(maker)];
+    if (node.info->with_batch) node.op = node.info->with_batch(node.op.get(), state, to_);
   }
 
   // Where examples mix (a batch norm): whichever axis of the outputs changes with the inputs' sizes.
@@ -86,6 +95,7 @@ class Resizer {
 
   const Graph& graph_;
   const std::int64_t from_, to_;
+  const std::vector<int> maker_;
   Graph result_;
   std::vector<BatchState> states_;
 };

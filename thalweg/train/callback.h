@@ -19,7 +19,7 @@ struct TW_API Session {
   optim::Optimizer& optimizer;
 
   std::int64_t epoch = 0, epochs = 1;            // from 0, of so many
-  std::int64_t step = 0;                         // updates made so far
+  std::int64_t step = 0;                         // batches trained on so far
   std::int64_t epoch_step = 0;                   // of them in this epoch
   std::int64_t epoch_steps = 0;                  // of a whole epoch; 0: not known
   std::int64_t steps = 0;                        // after which the run ends; 0: by epochs alone

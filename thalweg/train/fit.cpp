@@ -54,7 +54,12 @@ bool any_wants_norms(const std::vector<CallbackPointer>& callbacks) {
   return false;
 }
 
-void check(const FitOptions& options) {
+void check_ends(const data::Dataset& data) {
+  TW_CHECK_USER(data.cardinality() != data::infinite, "fit", "leave repeat() out, or end it: ds.take(100)",
+                "expected data to look at that have an end, got data that repeat for ever");
+}
+
+void check(const data::Dataset& data, const FitOptions& options) {
   TW_CHECK_USER(options.optimizer != nullptr, "fit", "give one: {.optimizer = &adam}",
                 "expected an optimizer, got none");
   TW_CHECK_USER(options.accumulate_steps >= 0, "fit", "0 leaves it to the optimizer",
@@ -63,6 +68,10 @@ void check(const FitOptions& options) {
                 "0 for .steps and .steps_per_epoch means no limit",
                 "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
                 options.steps, options.steps_per_epoch);
+  TW_CHECK_USER(options.steps_per_epoch > 0 || options.steps > 0 || data.cardinality() != data::infinite, "fit",
+                "say how long an epoch is: {.steps_per_epoch = 100}",
+                "expected data with an end, got data that repeat for ever");
+  if (options.validation) check_ends(*options.validation);
   for (const auto* metric : options.metrics)
     TW_CHECK_USER(metric != nullptr, "fit", "give pointers to metrics that live: {.metrics = {&accuracy}}",
                   "expected a metric, got a null pointer");
@@ -107,6 +116,7 @@ class Loop {
     tell(&Callback::on_begin);
     if (place_.restored && place_.epoch_done) next_epoch();
     while (session_.epoch < options_.epochs && !session_.over()) run_epoch();
+    if (options_.optimizer->averages()) options_.optimizer->assign_averages();  // after the last checkpoint
     tell(&Callback::on_end);
     session_.history.steps = session_.step;
     return std::move(session_.history);
@@ -174,10 +184,12 @@ class Loop {
     update(options_.metrics, model_, element, result.predictions);
     note_plan(element, result);
     write_logs(session_.logs, "", place_.sums, options_.metrics);
-    session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted();
+    note_interrupt();
     tell(&Callback::on_step_end);
     settle(false);
   }
+
+  void note_interrupt() { session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted(); }
 
   void note_plan(const data::Element& element, const StepResult& result) {
     session_.plan = step_.plan(element);  // asked for at every step, since plans can be evicted
@@ -198,6 +210,7 @@ class Loop {
     session_.history.epochs.push_back(session_.logs);
     session_.history.steps = session_.step;
     place_.epoch_done = whole;
+    note_interrupt();
     tell(&Callback::on_epoch_end);
     if (!whole) return;
     settle(true);
@@ -230,12 +243,13 @@ double Session::gradient_norm() const {
 Callback::~Callback() = default;
 
 History fit(const Model& model, const data::Dataset& data, const FitOptions& options) {
-  check(options);
+  check(data, options);
   if (options.accumulate_steps > 0) options.optimizer->set_accumulate_steps(options.accumulate_steps);
   return Loop(model, data, options).run();
 }
 
 Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {
+  check_ends(data);
   const BatchFunction look("evaluate", model,
                            {.loss = options.loss,
                             .memory_budget = options.memory_budget,

@@ -32,7 +32,8 @@ struct FitOptions {
 
 // Trains until the epochs are over, a callback stops it, or Ctrl-C does. Elements of the data are batches: the inputs,
 // the labels, and if there is one part more, the examples' weights. The loss is what .loss gives plus the model's
-// regularization; it is reported as the mean over the examples of the epoch so far.
+// regularization; it is reported as the mean over the examples of the epoch so far. If the optimizer averages the
+// weights, the model has the averages in the end; checkpoints have both.
 TW_API History fit(const Model& model, const data::Dataset& data, const FitOptions& options);
 
 struct EvaluateOptions {

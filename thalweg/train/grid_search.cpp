@@ -69,9 +69,10 @@ GridSearch::Row run_one(const std::function<double(const Setting&)>& run, const 
   const auto start = Clock::now();
   try {
     row.score = run(setting);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::cancelled) throw;
-    const std::string text = error.what();
+  } catch (const std::exception& failure) {
+    const auto* error = dynamic_cast<const Error*>(&failure);
+    if (error && error->code() == ErrorCode::cancelled) throw;
+    const std::string text = failure.what();
     row.error = text.substr(0, text.find('\n'));
   }
   row.seconds = std::chrono::duration<double>(Clock::now() - start).count();

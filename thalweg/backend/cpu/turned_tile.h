@@ -2,6 +2,8 @@
 
 // A product of few rows with a transposed B, which is to be multiplied along its stored rows: computed as
 // C^T = B A^T, where rows of B are broadcast in place and all of A^T fits a vector or a few.
+#include <algorithm>
+
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/backend/cpu/kernels/strided_copy.h"
@@ -21,25 +23,31 @@ class TurnedTile {
     return tile.dtype == DType::f32 && tile.transpose_b && !tile.transpose_a && fills_lanes && tile.k >= 64;
   }
 
-  std::size_t scratch_bytes() const { return bytes(tile_.k * tile_.m) + bytes(tile_.n * tile_.m); }
+  std::size_t scratch_bytes() const { return bytes(tile_.k * tile_.m) + bytes(std::min(tile_.n, kColumns) * tile_.m); }
 
   void run(const float* a, const float* b, float* c, std::byte* scratch) const {
     auto* turned_a = reinterpret_cast<float*>(scratch);
     auto* turned_c = reinterpret_cast<float*>(scratch + bytes(tile_.k * tile_.m));
     strided_copy(a, {1, tile_.lda}, turned_a, {tile_.m, 1}, {tile_.k, tile_.m}, sizeof(float));
-    if (tile_.accumulate) strided_copy(c, {1, tile_.ldc}, turned_c, {tile_.m, 1}, {tile_.n, tile_.m}, sizeof(float));
+    for (std::int64_t first = 0; first < tile_.n; first += kColumns)
+      run_columns(std::min(kColumns, tile_.n - first), turned_a, b + first * tile_.ldb, turned_c, c + first);
+  }
+
+ private:
+  static constexpr std::int64_t kColumns = 256;  // of C at a time: they stay in the second-level cache
+  static std::size_t bytes(std::int64_t floats) { return align_up(static_cast<std::size_t>(floats) * sizeof(float)); }
+
+  void run_columns(std::int64_t columns, const float* turned_a, const float* b, float* turned_c, float* c) const {
+    if (tile_.accumulate) strided_copy(c, {1, tile_.ldc}, turned_c, {tile_.m, 1}, {columns, tile_.m}, sizeof(float));
     builtin::Product<float> product{};
-    product.m = tile_.n, product.n = tile_.m, product.k = tile_.k;
+    product.m = columns, product.n = tile_.m, product.k = tile_.k;
     product.a = b, product.a_row = tile_.ldb, product.a_depth = 1;
     product.b = turned_a, product.b_depth = tile_.m, product.b_column = 1;
     product.c = turned_c, product.ldc = tile_.m;
     product.accumulate = tile_.accumulate;
     builtin::multiply(product, nullptr);
-    strided_copy(turned_c, {1, tile_.m}, c, {tile_.ldc, 1}, {tile_.m, tile_.n}, sizeof(float));
+    strided_copy(turned_c, {1, tile_.m}, c, {tile_.ldc, 1}, {tile_.m, columns}, sizeof(float));
   }
-
- private:
-  static std::size_t bytes(std::int64_t floats) { return align_up(static_cast<std::size_t>(floats) * sizeof(float)); }
 
   const GemmTile& tile_;
 };

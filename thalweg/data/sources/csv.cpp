@@ -7,6 +7,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/data/files.h"
 #include "thalweg/data/node.h"
+#include "thalweg/data/sources/utf8.h"
 
 namespace thalweg::data {
 namespace {
@@ -74,10 +75,17 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+// The beginning of a text, fit to be printed: a message is UTF-8 whatever the file is.
 std::string shown(std::string_view text) {
-  std::string copy(text.substr(0, 40));
-  for (char& c : copy)
-    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
+  std::string copy;
+  for (text = text.substr(0, 40); !text.empty();) {
+    const Character c = first_character(text);
+    if (c.length > 0 && c.point >= 32 && c.point != 127)
+      copy.append(text.substr(0, static_cast<std::size_t>(c.length)));
+    else
+      copy.push_back('?');
+    text.remove_prefix(static_cast<std::size_t>(std::max(1, c.length)));
+  }
   return copy;
 }
 

@@ -21,18 +21,45 @@ void visit_op(FusedEach& op, FieldVisitor& visitor) {
   visit_fused(op.fused, visitor);
 }
 
+// The kernel takes what an input is (its dtype, one element or as many as the outputs have) from one set for all.
+class SetsAlike {
+ public:
+  explicit SetsAlike(int inputs) : forms_(static_cast<std::size_t>(inputs)) {}
+
+  void add(std::span<const Spec* const> set, const Spec& made) {
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      Form& form = forms_[i];
+      const bool one = set[i]->size() == 1;
+      if (!form.known) form = {true, set[i]->dtype, one, made.size() == 1};
+      const bool fits = (one || set[i]->shape == made.shape) && set[i]->dtype == form.dtype;
+      const bool alike = one == form.one || made.size() == 1 || form.any_form;
+      TW_CHECK_INTERNAL(fits && alike, "fused_each", "{} {} is not of the form that input {} has in the other sets",
+                        set[i]->dtype, set[i]->shape, i);
+      if (form.any_form && made.size() != 1) form.one = one, form.any_form = false;
+    }
+  }
+
+ private:
+  struct Form {
+    bool known = false;
+    DType dtype = f32;
+    bool one = false;
+    bool any_form = false;  // the outputs have one element themselves
+  };
+  std::vector<Form> forms_;
+};
+
 Specs infer(const FusedEach& op, Inputs in) {
-  TW_CHECK_INTERNAL(op.sets > 0 && in.size() == op.sets * op.inputs(), "fused_each", "expected {} inputs, got {}",
-                    op.sets * op.inputs(), in.size());
+  TW_CHECK_INTERNAL(op.sets > 0 && op.inputs() > 0 && in.size() == op.sets * op.inputs(), "fused_each",
+                    "expected {} sets of {} inputs, got {}", op.sets, op.inputs(), in.size());
   Specs all;
+  SetsAlike forms(op.inputs());
   SmallVector<const Spec*, 8> set;
   for (int i = 0; i < in.size(); ++i) {
     set.push_back(&in[i]);
     if (static_cast<int>(set.size()) < op.inputs()) continue;
     const Specs made = infer_fused(op.fused, Inputs({set.data(), set.size()}));
-    for (const Spec* spec : set)
-      TW_CHECK_INTERNAL(spec->size() == 1 || spec->shape == made[0].shape, "fused_each",
-                        "{} is neither one element nor {}", spec->shape, made[0].shape);
+    forms.add({set.data(), set.size()}, made[0]);
     for (const Spec& spec : made) all.push_back(spec);
     set.clear();
   }

@@ -141,6 +141,10 @@ BatchStates segments_rule(Inputs in, BatchStates& states, std::int64_t examples,
 BatchStates batch_rule(const SegmentSum&, Inputs in, BatchStates& states, std::int64_t examples) {
   return segments_rule(in, states, examples, true);
 }
+// As many segments as there are lookups (the rows of a table that a batch touches): a batch of another size has others.
+SegmentSum with_batch(const SegmentSum& op, const BatchState& out, std::int64_t examples) {
+  return out.is_rows() && out.axis == 0 ? SegmentSum{{out.rows * examples}} : op;
+}
 BatchStates batch_rule(const SegmentMax&, Inputs in, BatchStates& states, std::int64_t examples) {
   return segments_rule(in, states, examples, false);
 }

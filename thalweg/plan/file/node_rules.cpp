@@ -78,6 +78,13 @@ void fused(const Subject& s) {
   for (std::int64_t dtype : s.list("dtypes")) check_dtype(s, dtype);
 }
 
+void fused_each(const Subject& s) {
+  fused(s);
+  const std::int64_t sets = s.number("sets"), inputs = s.number("inputs");
+  s.require(is_between(sets, 1, s.size()) && is_between(inputs, 1, s.size()) && sets * inputs == s.size(),
+            "whole sets");
+}
+
 void fused_reduce(const Subject& s) {
   bool has_float = false;
   for (int i = 0; i < s.size(); ++i) {
@@ -312,6 +319,7 @@ const std::map<std::string_view, Rule>& rules() {
   static const std::map<std::string_view, Rule> table = {
       {"cast", {1, 1, with_dtype}}, {"copy", {1, 1, any}}, {"fill", {0, 0, with_dtype}}, {"reshape", {1, 1, any}},
       {"fused", {1, no_limit, fused}}, {"fused_reduce", {1, no_limit, fused_reduce}}, {"stop_gradient", {1, 1, any}},
+      {"fused_each", {1, no_limit, fused_each}},
       {"reduce_sum", {1, 1, any}}, {"reduce_mean", {1, 1, any}}, {"reduce_max", {1, 1, any}},
       {"reduce_min", {1, 1, any}}, {"reduce_prod", {1, 1, any}}, {"reduce_all", {1, 1, any}},
       {"reduce_any", {1, 1, any}}, {"cumsum", {1, 1, any}}, {"cumprod", {1, 1, any}},
