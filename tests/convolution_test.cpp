@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernel_testing.h"
 #include "tests/typed_values.h"
 #include "thalweg/backend/cpu/convolution_provider.h"
+#include "thalweg/backend/cpu/kernels/depthwise.h"
 #include "thalweg/core/error.h"
 #include "thalweg/core/thread_pool.h"
 
@@ -120,6 +122,12 @@ Convolution two_dimensional(DType dtype, std::int64_t batch, std::int64_t size, 
   return sized(c);
 }
 
+Convolution depthwise_of(DType dtype, std::int64_t batch, std::int64_t size, std::int64_t channels) {
+  Convolution c = two_dimensional(dtype, batch, size, channels, channels, 3);
+  c.groups = channels;
+  return c;
+}
+
 // Channels, groups, strides, dilations and paddings that differ along every axis, in one to three dimensions.
 std::vector<Convolution> varied(DType dtype) {
   std::vector<Convolution> list;
@@ -151,13 +159,13 @@ void expect_exact(Provider provider, const Convolution& c) {
   }
 }
 
-class ConvolutionTest : public testing::TestWithParam<DType> {
+class ConvolutionTest : public ::testing::TestWithParam<DType> {
  protected:
   void TearDown() override { config::set_threads(0); }
 };
 
 INSTANTIATE_TEST_SUITE_P(, ConvolutionTest,
-                         testing::Values(DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32), dtype_name);
+                         ::testing::Values(DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32), dtype_name);
 
 TEST_P(ConvolutionTest, builtin_equals_a_plain_loop) {
   for (const Convolution& c : varied(GetParam())) {
@@ -187,8 +195,8 @@ TEST_P(ConvolutionTest, zero_sizes_are_fine) {
 // Values with rounding errors: any change of the order of sums would show.
 TEST_P(ConvolutionTest, same_bits_for_any_number_of_threads) {
   for (const Provider provider : {Provider::automatic, Provider::builtin})
-    for (const Convolution& c :
-         {two_dimensional(GetParam(), 9, 16, 16, 32, 3), two_dimensional(GetParam(), 2, 20, 8, 8, 5)}) {
+    for (const Convolution& c : {two_dimensional(GetParam(), 9, 16, 16, 32, 3),
+                                 two_dimensional(GetParam(), 2, 20, 8, 8, 5), depthwise_of(GetParam(), 9, 20, 33)}) {
       Problem problem(c);
       for (Values* values : {&problem.x, &problem.w, &problem.y})
         for (std::size_t i = 0; i < values->size(); ++i) (*values)[i] *= static_cast<double>(i % 97) / 97;
@@ -202,6 +210,45 @@ TEST_P(ConvolutionTest, same_bits_for_any_number_of_threads) {
         }
       }
     }
+}
+
+// Images from 2 x 3 on, channels that leave a rest, on every instruction set.
+TEST(ConvolutionDepthwise, kernels_of_three_by_three_equal_a_plain_loop) {
+  for (const std::int64_t size : {2, 3, 7, 12, 17})
+    for (const std::int64_t channels : {16, 19, 48}) {
+      const Convolution c = depthwise_of(DType::f32, 3, size, channels);
+      ASSERT_TRUE(depthwise::supported(c));
+      thalweg::testing::for_each_target([&] { expect_exact(Provider::automatic, c); });
+      if (HasFatalFailure()) return;
+    }
+}
+
+TEST(ConvolutionDepthwise, other_kernels_are_left_to_others) {
+  const Convolution c = depthwise_of(DType::f32, 3, 8, 16);
+  const auto changed = [&](auto change) {
+    Convolution other = c;
+    change(other);
+    return sized(other);
+  };
+  for (const Convolution& other : {changed([](Convolution& x) {
+                                     x.stride = {2, 1, 1};
+                                   }),
+                                   changed([](Convolution& x) {
+                                     x.dilation = {1, 2, 1};
+                                   }),
+                                   changed([](Convolution& x) {
+                                     x.pad_before = {0, 0, 0};
+                                   }),
+                                   changed([](Convolution& x) { x.out_channels = 32; }), changed([](Convolution& x) {
+                                     x.kernel = {3, 5, 1};
+                                   }),
+                                   changed([](Convolution& x) {
+                                     x.input = {1, 8, 1};
+                                   }),
+                                   changed([](Convolution& x) { x.groups = 8; })}) {
+    EXPECT_FALSE(depthwise::supported(other));
+    expect_exact(Provider::automatic, other);
+  }
 }
 
 TEST(ConvolutionPublic, functions_reach_the_three_directions) {

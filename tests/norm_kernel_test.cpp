@@ -1,4 +1,5 @@
 #include "thalweg/backend/cpu/kernels/batch_norm.h"
+#include "thalweg/backend/cpu/kernels/batch_norm_pool.h"
 #include "thalweg/backend/cpu/kernels/group_norm.h"
 #include "thalweg/backend/cpu/kernels/row_norms.h"
 
@@ -203,6 +204,37 @@ TEST(NormKernelTest, nan_stays_in_its_row) {
     cpu::row_norm_kernels<float>().layer_norm(
         {2, 3, 0, x.data(), nullptr, nullptr, y.data(), mean.data(), rstd.data()});
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[i]) && !std::isnan(y[3 + i]));
+  });
+}
+
+TEST(NormKernelTest, batch_norm_gradients_may_take_the_place_of_operands) {
+  const int64_t rows = 64, n = 3;
+  const auto values = [](int64_t count, int64_t step) {
+    std::vector<float> list(count);
+    for (int64_t i = 0; i < count; ++i) list[i] = static_cast<float>(i * step % 17) / 8 - 1;
+    return list;
+  };
+  const std::vector<float> x = values(rows * n, 5), dy = values(rows * n, 7), vectors = {1, -2, 3, 0.5f, 1, 2};
+  const cpu::PoolTiles tiles{.images = 4, .height = 4, .width = 4, .channels = n, .taps = {1, 2, 2}};
+  const auto room = cpu::batch_norm_pool_workspace(tiles);
+  std::vector<float> sums(std::max<std::size_t>(cpu::batch_norm_workspace(rows, n), room.sums));
+  std::vector<uint16_t> larger(room.larger);
+  // over: dx in the memory of x, dscale and doffset in that of the mean and of rstd.
+  const auto run = [&](bool pooled, bool over) {
+    std::vector<float> a = x, b = dy, mean = values(n, 3), rstd = values(n, 11), dx(rows * n), dscale(n), doffset(n);
+    float *to = over ? a.data() : dx.data(), *first = over ? mean.data() : dscale.data(),
+          *second = over ? rstd.data() : doffset.data();
+    if (pooled)
+      cpu::batch_norm_pool_kernels<float>().gradient({tiles, a.data(), vectors.data(), vectors.data() + n, mean.data(),
+                                                      rstd.data(), b.data(), to, first, second, sums.data(),
+                                                      larger.data()});
+    else
+      cpu::batch_norm_kernels<float>().gradient(
+          {rows, n, a.data(), vectors.data(), mean.data(), rstd.data(), b.data(), to, first, second, sums.data()});
+    return over ? std::vector{a, mean, rstd} : std::vector{dx, dscale, doffset};
+  };
+  for_each_target([&] {
+    for (const bool pooled : {false, true}) EXPECT_EQ(run(pooled, true), run(pooled, false));
   });
 }
 

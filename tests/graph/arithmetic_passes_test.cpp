@@ -110,5 +110,70 @@ TEST(Passes, pool_first_keeps_every_bit) {
   }
 }
 
+// A training step of a batch norm and a pool: what it gives, and what with these windows becomes of its graph.
+List normed_and_pooled(const List& x, const Pool& pool) {
+  GradientTape tape;
+  for (const auto& input : {x[0], x[1], x[2]}) tape.watch(input);
+  const auto [y, mean, variance] = batch_norm(x[0], x[1], x[2]);
+  const Tensor pooled = max_pool(y, pool);
+  const auto gradients = tape.gradient(pooled, List{x[0], x[1], x[2]}, {.output_gradients = {x[3]}});
+  return {pooled, mean, variance, gradients[0], gradients[1], gradients[2]};
+}
+
+TEST(Passes, batch_norms_are_pooled_as_they_are_computed) {
+  const Graph graph = traced({{f32, {2, 4, 4, 3}}, {f32, {3}}, {f32, {3}}, {f32, {2, 2, 2, 3}}},
+                             [](const List& x) { return normed_and_pooled(x, {}); });
+  expect_pass(pool_batch_norms, graph, R"(
+function "f" (%0 f32 [2, 4, 4, 3], %1 f32 [3], %2 f32 [3], %3 f32 [2, 2, 2, 3])
+%4 f32 [2, 4, 4, 3], %5 f32 [3], %6 f32 [3], %7 f32 [3] = batch_norm %0 %1 %2 {epsilon = 0.001}
+%8 f32 [2, 2, 2, 3] = max_pool %4 {size = [2], strides = [], padding = 0}
+%9 f32 [2, 4, 4, 3] = max_pool_backward %4 %3 {size = [2], strides = [], padding = 0}
+%10 f32 [2, 4, 4, 3], %11 f32 [3], %12 f32 [3] = batch_norm_backward %0 %1 %5 %7 %9 {epsilon = 0.001}
+return %8, %5, %6, %10, %11, %12
+)",
+              R"(
+function "f" (%0 f32 [2, 4, 4, 3], %1 f32 [3], %2 f32 [3], %3 f32 [2, 2, 2, 3])
+%13 f32 [2, 2, 2, 3], %14 f32 [3], %15 f32 [3], %16 f32 [3] = batch_norm_pool %0 %1 %2 {epsilon = 0.001, size = [2, 2]}
+%17 f32 [2, 4, 4, 3], %18 f32 [3], %19 f32 [3] = batch_norm_pool_backward %0 %1 %2 %14 %16 %3 {epsilon = 0.001, size = [2, 2]}
+return %13, %14, %15, %17, %18, %19
+)");
+}
+
+TEST(Passes, batch_norms_stay_where_windows_overlap_or_leave_a_rest_or_others_read_them) {
+  const auto joined = [](std::int64_t size, const Pool& pool, bool read) {
+    const Shape places = max_pool(zeros({2, size, size, 3}), pool).shape();
+    const Graph graph = traced({{f32, {2, size, size, 3}}, {f32, {3}}, {f32, {3}}, {f32, places}}, [&](const List& x) {
+      List results = normed_and_pooled(x, pool);
+      if (read) results.push_back(batch_norm(x[0], x[1], x[2]).y);
+      return results;
+    });
+    return print(pool_batch_norms(eliminate_common(graph))).find("batch_norm_pool") != std::string::npos;
+  };
+  EXPECT_TRUE(joined(6, {.size = {2, 3}, .strides = {2, 3}, .padding = same}, false));
+  EXPECT_FALSE(joined(6, {.size = {2}}, true));
+  EXPECT_FALSE(joined(5, {.size = {2}}, false));
+  EXPECT_FALSE(joined(6, {.size = {3}, .strides = {2}, .padding = same}, false));
+  EXPECT_FALSE(joined(6, {.size = {2}, .strides = {3}}, false));
+}
+
+// Equal elements, scales below zero: the same elements are chosen; only sums over them are rounded otherwise. Every
+// operand is made in the step, so that its memory may become that of a gradient, of the pooled norm and of the other.
+TEST(Passes, pooled_batch_norms_give_what_they_gave) {
+  const Tensor x = round(random::uniform({4, 8, 8, 5}, {.low = -3, .high = 3, .seed = 1}));
+  const Tensor scale = Tensor::from(std::vector<float>{1, -0.5F, 0, 2, -3}, {5}), offset = scale * 0.25;
+  const Tensor dy = random::uniform({4, 4, 4, 5}, {.low = -1, .high = 1, .seed = 2});
+  for (const Pool& pool : {Pool{}, Pool{.size = {3}, .strides = {2}, .padding = same}}) {
+    const auto step = [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) {
+      return normed_and_pooled({a * 2.0, b * 2.0, c * 2.0, d * 2.0}, pool);
+    };
+    const List want = step(x, scale, offset, dy), got = function(step, {.name = "norms"})(x, scale, offset, dy);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(got[i].to_vector<float>(), want[i].to_vector<float>());
+    for (std::size_t i = 3; i < want.size(); ++i) {
+      const auto a = got[i].to_vector<float>(), b = want[i].to_vector<float>();
+      for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 2e-6 * (1 + std::abs(b[k]))) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace thalweg

@@ -169,9 +169,12 @@ void check_batch(const Sample& sample) {
 namespace {
 
 // Ops whose examples always mix, and those that read none; every other one must split somewhere.
-const std::set<std::string> never_split{"batch_norm", "batch_norm_backward", "distinct_rows",
-                                        "fill",       "fused_each",          "limit_skips",
-                                        "put_rows",   "random_tensor",       "take_rows"};
+const std::set<std::string> never_split{"batch_norm",      "batch_norm_backward",
+                                        "batch_norm_pool", "batch_norm_pool_backward",
+                                        "distinct_rows",   "fill",
+                                        "fused_each",      "limit_skips",
+                                        "put_rows",        "random_tensor",
+                                        "take_rows"};
 
 TEST(batch, every_op_splits_unless_its_examples_mix) {
   std::set<std::string> splitting;

@@ -16,11 +16,14 @@ class FieldReader final : public FieldVisitor {
   void integers(std::string_view name, std::vector<std::int64_t>& values) override {
     if (name == name_) found = true, list = values;
   }
-  void real(std::string_view, double&) override {}
+  void real(std::string_view name, double& value) override {
+    if (name == name_) found = true, fraction = value;
+  }
   void reals(std::string_view, std::vector<double>&) override {}
   void text(std::string_view, std::string&) override {}
   bool found = false;
   std::int64_t single = 0;
+  double fraction = 0;
   std::vector<std::int64_t> list;
 
  private:
@@ -74,6 +77,8 @@ void Replacements::apply(Graph& graph) const {
 }
 
 std::int64_t integer_field(const Node& node, std::string_view name) { return read(node, name).single; }
+
+double real_field(const Node& node, std::string_view name) { return read(node, name).fraction; }
 
 std::vector<std::int64_t> integers_field(const Node& node, std::string_view name) { return read(node, name).list; }
 

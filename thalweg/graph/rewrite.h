@@ -22,6 +22,7 @@ class Replacements {
 
 // The attribute of that name.
 std::int64_t integer_field(const Node& node, std::string_view name);
+double real_field(const Node& node, std::string_view name);
 std::vector<std::int64_t> integers_field(const Node& node, std::string_view name);
 // The node's attributes with one of them changed.
 std::shared_ptr<const void> with_field(const Node& node, std::string_view name, std::int64_t value);

@@ -24,6 +24,7 @@ constexpr Pass passes[] = {
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"precision", narrow_values},
+    {"norms", pool_batch_norms},
     {"views", view_parts},
     {"fuse", fuse},
     {"reductions", fuse_reductions},

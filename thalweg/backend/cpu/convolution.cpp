@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "thalweg/backend/cpu/convolution_provider.h"
+#include "thalweg/backend/cpu/kernels/depthwise.h"
 #include "thalweg/backend/cpu/winograd/winograd.h"
 #include "thalweg/core/check.h"
 
@@ -48,6 +49,10 @@ int winograd_tile(Provider provider, Direction direction, const Convolution& c) 
   return provider == Provider::automatic ? winograd::tile_size(direction, c) : 0;
 }
 
+bool takes_depthwise(Provider provider, const Convolution& c) {
+  return provider == Provider::automatic && depthwise::supported(c);
+}
+
 ConvolutionOperands operands(const void* a, const void* b, void* out) {
   return {static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(out)};
 }
@@ -77,6 +82,7 @@ std::size_t convolution_workspace(Provider provider, Direction direction, const 
   if (sizes.a == 0 || sizes.b == 0 || sizes.out == 0) return 0;
   if (const int tile = winograd_tile(provider, direction, c); tile != 0)
     return winograd::convolution_workspace(tile, direction, c);
+  if (takes_depthwise(provider, c)) return depthwise::convolution_workspace(direction, c);
   return (takes_onednn(provider, direction, c) ? onednn::convolution_workspace : builtin::convolution_workspace)(
       direction, c);
 }
@@ -93,6 +99,7 @@ void convolution(Provider provider, Direction direction, const Convolution& c, c
   }
   if (const int tile = winograd_tile(provider, direction, c); tile != 0)
     return winograd::convolution(tile, direction, c, operands, workspace);
+  if (takes_depthwise(provider, c)) return depthwise::convolution(direction, c, operands, workspace);
   (takes_onednn(provider, direction, c) ? onednn::convolution : builtin::convolution)(direction, c, operands,
                                                                                       workspace);
 }

@@ -16,6 +16,7 @@ Graph pool_first(Graph graph);           // takes the largest before the relu in
 Graph recognise_attention(Graph graph);  // turns attention in single ops into the op that never holds all scores
 Graph recognise_head(Graph graph);       // turns products with large logits into losses that never hold all of them
 Graph narrow_values(Graph graph);        // lets products run in 16 bits, if the graph is to be so precise
+Graph pool_batch_norms(Graph graph);     // pools batch norms as they are computed
 Graph view_parts(Graph graph);           // turns splits into views where the parts lie in one stretch
 Graph fuse(Graph graph);                 // joins elementwise nodes into programs that walk their operands once
 Graph fuse_reductions(Graph graph);      // joins a program with the reduction that reads it

@@ -49,27 +49,6 @@ void store_row(const Accumulator<T>* values, Count count, T* to) {
     for (int i = 0; i < count; ++i) to[i] = static_cast<T>(values[i]);
 }
 
-std::int64_t index_of(const Place& place, const Window& window, std::int64_t WindowAxis::*size) {
-  std::int64_t i = place.image;
-  for (std::size_t axis = 0; axis < 3; ++axis) i = i * (window[axis].*size) + place.at[axis];
-  return i;
-}
-
-// The places along an axis that cover position p.
-Range covering(const WindowAxis& axis, std::int64_t p) {
-  const std::int64_t last = (p + axis.pad_before) / axis.stride, over = p + axis.pad_before - axis.taps + 1;
-  return {over <= 0 ? 0 : (over + axis.stride - 1) / axis.stride, std::min(last + 1, axis.output)};
-}
-
-template <class Body>
-void for_box(const Place& center, const Window& window, Range (*range)(const WindowAxis&, std::int64_t), Body body) {
-  const Range d = range(window[0], center.at[0]), h = range(window[1], center.at[1]),
-              w = range(window[2], center.at[2]);
-  for (std::int64_t i = d.begin; i < d.end; ++i)
-    for (std::int64_t j = h.begin; j < h.end; ++j)
-      for (std::int64_t k = w.begin; k < w.end; ++k) body(Place{center.image, {i, j, k}});
-}
-
 // body(place number, place) for all of them, on all threads.
 template <class Body>
 void for_all(std::int64_t count, const PoolShape& shape, std::int64_t WindowAxis::*size, Body body) {
@@ -78,14 +57,6 @@ void for_all(std::int64_t count, const PoolShape& shape, std::int64_t WindowAxis
   parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) body(i, place_of(i, shape.window, size));
   });
-}
-
-// Which tap of its window the input position is.
-std::int32_t tap_of(const Place& position, const Place& place, const Window& window) {
-  std::int64_t tap = 0;
-  for (std::size_t i = 0; i < 3; ++i)
-    tap = tap * window[i].taps + position.at[i] - (place.at[i] * window[i].stride - window[i].pad_before);
-  return static_cast<std::int32_t>(tap);
 }
 
 template <class T>
@@ -164,7 +135,7 @@ void with_float(DType dtype, F f) {
 }  // namespace
 
 void run_max_pool(const PoolShape& shape, const Array& x, const Array& y) {
-  if (lies_apart(shape, x.dtype())) return run_max_pool_apart(shape, x, y);
+  if (takes_vectors(shape, x.dtype())) return run_max_pool_vectors(shape, x, y);
   with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
     for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {
       max_of_place(shape, place, x.as<const T>(), y.as<T>() + i * shape.channels);
@@ -185,7 +156,8 @@ void run_max_pool_select(const PoolShape& shape, const Array& x, const Array& g,
 }
 
 void run_max_pool_backward(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx, Scratch scratch) {
-  if (lies_apart(shape, x.dtype())) return run_max_pool_apart_backward(shape, x, dy, dx);
+  if (lies_apart(shape, x.dtype())) return run_max_pool_backward_apart(shape, x, dy, dx);
+  if (takes_vectors(shape, x.dtype())) return run_max_pool_backward_overlapping(shape, x, dy, dx, scratch);
   auto* taps = reinterpret_cast<std::int32_t*>(scratch.data());  // [places, channels]
   with_float(x.dtype(), [&]<class T>(TypeTag<T>) {
     for_all(shape.places(), shape, &WindowAxis::output, [&](std::int64_t i, const Place& place) {

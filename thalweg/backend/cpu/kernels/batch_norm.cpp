@@ -26,7 +26,7 @@ void batch_norm_apply(const BatchNorm<S>& a) {
 }
 
 template <class S, class T = Wide<S>>
-void batch_norm(const BatchNorm<S>& a) {
+void batch_norm_statistics(const BatchNorm<S>& a) {
   const RowBlocks blocks(a.rows);
   const std::int64_t n = a.channels, stride = 2 * n, count = blocks.count();
   const auto window = [&](std::int64_t i) HWY_ATTR { return Window{blocks.end(i) - blocks.begin(i), n, n}; };
@@ -47,6 +47,11 @@ void batch_norm(const BatchNorm<S>& a) {
     a.variance[c] = variance;
     a.rstd[c] = reciprocal_deviation(variance, a.epsilon);
   }
+}
+
+template <class S>
+void batch_norm(const BatchNorm<S>& a) {
+  batch_norm_statistics(a);
   batch_norm_apply(a);
 }
 
@@ -59,23 +64,21 @@ void batch_norm_gradient(const BatchNormGradient<S>& a) {
     T* partial = a.workspace + i * stride;
     sum_gradients({blocks.end(i) - blocks.begin(i), n, n}, a.x + at, a.dy + at, a.mean, a.rstd, partial, partial + n);
   });
-  sum_blocks_parallel(a.workspace, count, stride, n, a.dscale);
-  sum_blocks_parallel(a.workspace + n, count, stride, n, a.doffset);
-  if (a.rows == 0) return;
-  T *g_mean = a.workspace, *g_normal_mean = a.workspace + n;  // the partial sums are no longer needed
-  for (std::int64_t c = 0; c < n; ++c) {
-    const T factor = (a.scale != nullptr ? a.scale[c] : T(1)) / static_cast<T>(a.rows);
-    g_mean[c] = a.doffset[c] * factor;
-    g_normal_mean[c] = a.dscale[c] * factor;
+  const GradientSums<T> sums(n, a.workspace, count);
+  if (a.rows > 0) {
+    sums.find_means(a.rows, a.scale);
+    parallel_ranges(a.rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+      const std::int64_t at = begin * n;
+      apply_gradient({end - begin, n, n}, a.x + at, a.dy + at, a.mean, a.rstd, a.scale, sums.g_mean, sums.g_normal_mean,
+                     a.dx + at);
+    });
   }
-  parallel_ranges(a.rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
-    const std::int64_t at = begin * n;
-    apply_gradient({end - begin, n, n}, a.x + at, a.dy + at, a.mean, a.rstd, a.scale, g_mean, g_normal_mean, a.dx + at);
-  });
+  sums.write(a.dscale, a.doffset);
 }
 
 template <class S>
-constexpr BatchNormKernels<S> kTable{batch_norm<S>, batch_norm_apply<S>, batch_norm_gradient<S>};
+constexpr BatchNormKernels<S> kTable{batch_norm<S>, batch_norm_statistics<S>, batch_norm_apply<S>,
+                                     batch_norm_gradient<S>};
 
 }  // namespace
 
@@ -92,7 +95,7 @@ HWY_AFTER_NAMESPACE();
 namespace thalweg::cpu {
 
 std::size_t batch_norm_workspace(std::int64_t rows, std::int64_t channels) {
-  return static_cast<std::size_t>(RowBlocks(rows).count() * 2 * channels);
+  return static_cast<std::size_t>(gradient_sums_workspace(RowBlocks(rows).count(), channels));
 }
 
 HWY_EXPORT(batch_norm_f32);

@@ -31,18 +31,20 @@ struct BatchNormGradient {
   const T* mean;   // [channels]
   const T* rstd;   // [channels]
   const S* dy;     // [rows, channels]
-  S* dx;           // [rows, channels], may be dy
-  T* dscale;       // [channels]
-  T* doffset;      // [channels]
+  S* dx;           // [rows, channels], may be x or dy
+  T* dscale;       // [channels], may be any of the above
+  T* doffset;      // [channels], the same
   T* workspace;    // batch_norm_workspace(rows, channels) elements
 };
 
-// Elements of scratch: two rows of partial sums per block of rows.
+// Elements of scratch: two rows of partial sums per block of rows, and of what is found from them.
 std::size_t batch_norm_workspace(std::int64_t rows, std::int64_t channels);
 
 template <class S>
 struct BatchNormKernels {
   void (*forward)(const BatchNorm<S>&);
+  // mean, variance and rstd alone; scale, offset and y are not used.
+  void (*statistics)(const BatchNorm<S>&);
   // y from the given mean and rstd, as for inference; variance, epsilon and workspace are not used.
   void (*apply)(const BatchNorm<S>&);
   void (*gradient)(const BatchNormGradient<S>&);

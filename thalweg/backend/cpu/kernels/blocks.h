@@ -21,6 +21,11 @@ struct RowBlocks {
   constexpr std::int64_t end(std::int64_t i) const { return std::min(rows, (i + 1) * block); }
 };
 
+// Elements that the gradient of a norm down columns needs for its sums: two rows for each block, four more.
+inline constexpr std::int64_t gradient_sums_workspace(std::int64_t blocks, std::int64_t n) {
+  return (blocks + 2) * 2 * n;
+}
+
 // Tasks that need scratch are dealt to a limited number of slots, each with its own area; back and forth, so that tasks
 // that grow along the list (causal attention) are spread evenly.
 struct Slots {

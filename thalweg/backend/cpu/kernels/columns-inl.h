@@ -67,6 +67,39 @@ void sum_gradients(const Window& w, const S* x, const S* dy, const T* mean, cons
   });
 }
 
+// What the gradients of a column need of all rows. The results are written last, since they may take the place of
+// operands.
+template <class T>
+struct GradientSums {
+  std::int64_t n;
+  T *dscale, *doffset, *g_mean, *g_normal_mean;  // [n] each, in the workspace
+
+  // workspace: `blocks` partial sums [2, n] of dscale and doffset, room for four rows.
+  GradientSums(std::int64_t columns, T* workspace, std::int64_t blocks)
+      : n(columns),
+        dscale(workspace + blocks * 2 * n),
+        doffset(dscale + n),
+        g_mean(doffset + n),
+        g_normal_mean(g_mean + n) {
+    sum_blocks_parallel(workspace, blocks, 2 * n, n, dscale);
+    sum_blocks_parallel(workspace + n, blocks, 2 * n, n, doffset);
+  }
+
+  // The means of g = dy * scale and of g * normal.
+  void find_means(std::int64_t rows, const T* scale) const {
+    for (std::int64_t c = 0; c < n; ++c) {
+      const T factor = (scale != nullptr ? scale[c] : T(1)) / static_cast<T>(rows);
+      g_mean[c] = doffset[c] * factor;
+      g_normal_mean[c] = dscale[c] * factor;
+    }
+  }
+
+  void write(T* to_dscale, T* to_doffset) const {
+    std::copy_n(dscale, n, to_dscale);
+    std::copy_n(doffset, n, to_doffset);
+  }
+};
+
 // dx = rstd * (g - g_mean - normal * g_normal_mean), g = dy * scale; all vectors [n]
 template <class S, class T = Wide<S>>
 void apply_gradient(const Window& w, const S* x, const S* dy, const T* mean, const T* rstd, const T* scale,
