@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -140,6 +141,15 @@ TEST(variable, a_tensor_read_earlier_keeps_its_values) {
   EXPECT_EQ(before.to_vector<float>(), (std::vector<float>{1, 2}));
   EXPECT_EQ(w.value().to_vector<float>(), (std::vector<float>{11, 12}));
   EXPECT_EQ(w.version(), 1u);
+}
+
+TEST(variable, integers_wrap_around) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  Variable n(full({1}, most, i64), {.trainable = false});
+  n.assign_add(full({1}, 1, i64));
+  EXPECT_EQ(n.value().item<std::int64_t>(), std::numeric_limits<std::int64_t>::min());
+  n.assign_sub(full({1}, 1, i64));
+  EXPECT_EQ(n.value().item<std::int64_t>(), most);
 }
 
 TEST(variable, updates_in_place_when_nobody_else_holds_the_storage) {

@@ -80,8 +80,8 @@ void add_into(T* into, const T* from, const T* by, std::int64_t n, int sign) {
   const auto sum = [=](T a, T b) {
     if constexpr (std::is_same_v<T, bool>)
       return a || b;
-    else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(sign > 0 ? a + b : a - b);
+    else if constexpr (std::is_integral_v<T>)  // unsigned: overflow wraps instead of being undefined
+      return static_cast<T>(sign > 0 ? std::uint64_t(a) + std::uint64_t(b) : std::uint64_t(a) - std::uint64_t(b));
     else if constexpr (std::is_same_v<T, double>)
       return sign > 0 ? a + b : a - b;
     else

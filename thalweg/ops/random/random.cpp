@@ -175,6 +175,17 @@ Tensor truncated_normal(const Shape& shape, const Normal& options) {
   return draw({Distribution::truncated_normal, shape, options.dtype, options.mean, options.stddev, {}}, options.seed);
 }
 
+namespace {
+
+// Whether the integer dtype has all whole numbers of [low, high).
+bool fits(const Uniform& options) {
+  const bool small = options.dtype == u8;
+  const double most = small ? 256 : options.dtype == i32 ? 0x1p31 : 0x1p63;
+  return options.low >= (small ? 0 : -most) && options.high <= most && options.high - options.low <= 0x1p63;
+}
+
+}  // namespace
+
 Tensor uniform(const Shape& shape, const Uniform& options) {
   TW_CHECK_USER(options.high >= options.low, "uniform", "swap low and high", "expected low <= high, got {} and {}",
                 options.low, options.high);
@@ -183,6 +194,8 @@ Tensor uniform(const Shape& shape, const Uniform& options) {
   const bool real = is_float(options.dtype);
   TW_CHECK_USER(real || std::ceil(options.high) - std::ceil(options.low) >= 1, "uniform", "choose high > low",
                 "expected a whole number in [{}, {}), got none", options.low, options.high);
+  TW_CHECK_USER(real || fits(options), "uniform", "choose bounds that the dtype holds, or a wider dtype",
+                "expected bounds within the numbers of {}, got {} and {}", options.dtype, options.low, options.high);
   return draw({real ? Distribution::uniform : Distribution::whole, shape, options.dtype, options.low, options.high, {}},
               options.seed);
 }
