@@ -71,6 +71,25 @@ TEST(Updates, those_that_read_each_other_stay_apart) {
   EXPECT_EQ(print(group_updates(graph)), print(graph));
 }
 
+// What is looked up afterwards may be refused: until then the new values stand beside the variables.
+TEST(Updates, those_that_wait_for_a_check_are_the_same_as_one_by_one) {
+  const auto averages = [](std::vector<Variable>& moving, const Tensor& x, const Tensor& ids) {
+    const auto [y, mean, variance] = batch_norm(x, ones({2000}), zeros({2000}));
+    moving[0].assign(moving[0].value() * 0.9f + mean * 0.1f);
+    moving[1].assign(moving[1].value() * 0.9f + variance * 0.1f);
+    return reduce_sum(gather(x, ids)) + reduce_sum(y * mean);  // mean lives on, variance ends in its update
+  };
+  const auto made = [] { return std::vector<Variable>{Variable(zeros({2000})), Variable(ones({2000}))}; };
+  std::vector<Variable> compiled = made(), eager = made();
+  const auto step = function([&](const Tensor& x, const Tensor& ids) { return averages(compiled, x, ids); });
+  const Tensor x = random::normal({16, 2000}), ids = tensor({3, 1});
+  for (int i = 0; i < 3; ++i) step(x, ids), averages(eager, x, ids);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto got = compiled[i].value().to_vector<float>(), expected = eager[i].value().to_vector<float>();
+    for (std::size_t j = 0; j < got.size(); ++j) ASSERT_NEAR(got[j], expected[j], 1e-5) << i << " " << j;
+  }
+}
+
 // Sizes around whole vectors, in one task and in several.
 TEST(Updates, a_step_over_many_variables_is_the_same_as_one_by_one) {
   std::vector<Variable> compiled, eager;

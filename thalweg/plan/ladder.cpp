@@ -75,8 +75,8 @@ Draft make_draft(Graph graph, int effort) {
     draft.recomputed = choice.values(draft.graph);
     draft.graph = schedule(recompute_nodes(draft.graph, choice));
   }
-  draft.graph = group_updates(std::move(draft.graph));
   draft.boundary = settle_outputs(draft.graph);
+  draft.graph = group_updates(std::move(draft.graph));  // by now all updates that are left write their variables
   draft.memory = plan_memory(draft.graph, draft.boundary, false);
   return draft;
 }

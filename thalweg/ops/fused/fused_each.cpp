@@ -66,8 +66,6 @@ Specs infer(const FusedEach& op, Inputs in) {
   return all;
 }
 
-[[maybe_unused]] bool in_place(const FusedEach&) { return true; }
-
 void run(const FusedEach& op, Arrays in, Arrays out) {
   if (!op.fused.branches) return run_program_on_each(*op.fused.program, in, out, op.sets);
   const auto inputs = static_cast<std::size_t>(op.inputs());
