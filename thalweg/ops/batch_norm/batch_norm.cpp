@@ -18,7 +18,6 @@ struct Backward : BatchNorm {};  // x, scale, mean, rstd, dy -> dx, dscale, doff
 TW_FIELDS(Forward, epsilon)
 TW_FIELDS(Backward, epsilon)
 
-
 Specs infer(const Forward&, Inputs in) {
   constexpr const char* op = "batch_norm";
   TW_CHECK_USER(is_float(in[0].dtype), op, "tw::cast(x, tw::f32)",
