@@ -20,6 +20,9 @@ void check_file(const Sample& sample);
 // The sample's outputs and gradients, eager and compiled, by generated code and by the interpreter: the same bits.
 void check_programs(const Sample& sample);
 
+// Jacobians of its outputs and of their gradients, whose passes run together, against passes one after the other.
+void check_jacobian(const Sample& sample);
+
 // The outputs, and the gradients of their sum by each differentiable input that they depend on.
 std::vector<Tensor> connected_results(const Sample& sample, const std::vector<Tensor>& inputs);
 

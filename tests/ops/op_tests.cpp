@@ -193,7 +193,7 @@ void register_tests() {
   const std::pair<const char*, Check> checks[] = {
       {"Values", values},       {"Dtypes", dtypes},          {"Gradients", gradients}, {"Threads", threads},
       {"Nonfinite", nonfinite}, {"Fields", check_fields},    {"Batch", check_batch},   {"Compiled", compiled},
-      {"File", check_file},     {"Programs", check_programs}};
+      {"File", check_file},     {"Programs", check_programs},  {"Jacobian", check_jacobian}};
   for (const auto& [suite, check] : checks)
     for (const auto& entry : by_op)
       ::testing::RegisterTest(

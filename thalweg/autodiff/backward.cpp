@@ -139,6 +139,19 @@ std::vector<Gradient> TapeRecords::backward(const std::vector<Tensor>& targets, 
   return results;
 }
 
+std::int64_t TapeRecords::largest_op(const SourceIds& source) const {
+  const Relevant relevant(records_, {source});
+  std::int64_t largest = 0;
+  for (const auto& record : records_) {
+    if (!relevant.needs(record).any()) continue;
+    std::int64_t bytes = 0;
+    for (int i = 0; i < record.kept.inputs(); ++i) bytes += record.kept.input_spec(i).bytes();
+    for (int i = 0; i < record.kept.outputs(); ++i) bytes += record.kept.output_spec(i).bytes();
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 namespace detail {
 
 Gradients gradient_by_reference(const OpInfo& info, const void* op, const Kept& kept, const Tensors& dy, Needs needs) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thalweg/autodiff/records.h"
+#include "thalweg/autodiff/seed_map.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/ops/creation/creation.h"
@@ -75,22 +76,26 @@ struct CustomGradient {
   Keeps keeps() const { return {}; }
 
   Gradients gradient(const Kept& kept, const Tensors& dy, Needs) const {
-    auto [by_input, by_variable] = rule(seeds_of(kept, dy));
+    const TensorList found = for_each_seed(seeds_of(kept, dy), [&](const TensorList& seeds) { return call(kept, seeds); });
+    return {found.begin(), found.end()};
+  }
+
+  // The gradients by inputs, then those by variables.
+  TensorList call(const Kept& kept, const TensorList& seeds) const {
+    auto [found, by_variable] = rule(seeds);
     TW_CHECK_USER(
-        by_input.size() == inputs && by_variable.size() == variables, "custom_gradient",
+        found.size() == inputs && by_variable.size() == variables, "custom_gradient",
         "return one gradient per input, and with variables a pair of lists; an undefined Tensor stands for none",
-        "expected {} gradients for inputs and {} for variables, got {} and {}", inputs, variables, by_input.size(),
+        "expected {} gradients for inputs and {} for variables, got {} and {}", inputs, variables, found.size(),
         by_variable.size());
-    by_input.insert(by_input.end(), by_variable.begin(), by_variable.end());
-    Gradients result;
-    for (std::size_t i = 0; i < by_input.size(); ++i) {
+    found.insert(found.end(), by_variable.begin(), by_variable.end());
+    for (std::size_t i = 0; i < found.size(); ++i) {
       const auto& spec = kept.input_spec(static_cast<int>(i));
-      TW_CHECK_USER(!by_input[i].defined() || by_input[i].spec() == spec, "custom_gradient",
+      TW_CHECK_USER(!found[i].defined() || found[i].spec() == spec, "custom_gradient",
                     "a gradient has the shape and dtype of its input", "expected gradient {} to be {} {}, got {} {}", i,
-                    spec.shape, spec.dtype, by_input[i].shape(), by_input[i].dtype());
-      result.push_back(by_input[i]);
+                    spec.shape, spec.dtype, found[i].shape(), found[i].dtype());
     }
-    return result;
+    return found;
   }
 };
 

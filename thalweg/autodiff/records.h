@@ -69,6 +69,8 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
   // of each record as soon as it is done.
   std::vector<Gradient> backward(const std::vector<Tensor>& targets, std::vector<Tensor> seeds,
                                  const std::vector<SourceIds>& sources, bool last);
+  // Bytes of all tensors around the largest op that such a pass would visit.
+  std::int64_t largest_op(const SourceIds& source) const;
 
  private:
   bool closed();
@@ -91,6 +93,17 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
 // Whether tensor i also stands before place i. A rule that runs something again under a tape of its own asks for each
 // tensor once: the first place gets all of the gradient, and the other ones none.
 bool is_repeated(std::span<const Tensor> tensors, std::size_t i);
+
+// Closes the request also when a rule throws.
+class Request {
+ public:
+  explicit Request(TapeRecords& records) : records_(records) { records_.begin_request(); }
+  ~Request() { records_.end_request(); }
+  Request(const Request&) = delete;
+
+ private:
+  TapeRecords& records_;
+};
 
 // a + b, sparse where both are.
 Gradient add_gradients(const Gradient& a, const Gradient& b);

@@ -6,13 +6,8 @@
 #include "thalweg/autodiff/records.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/tracer.h"
-#include "thalweg/ops/concat/row_stack.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/fill/fill.h"
-#include "thalweg/ops/one_hot/one_hot.h"
-#include "thalweg/ops/pad/pad.h"
-#include "thalweg/ops/reshape/reshape.h"
-#include "thalweg/ops/tile/tile.h"
 
 namespace thalweg {
 namespace {
@@ -42,16 +37,6 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const std::vec
   return seeds;
 }
 
-// Closes the request also when a rule throws.
-class Request {
- public:
-  explicit Request(TapeRecords& records) : records_(records) { records_.begin_request(); }
-  ~Request() { records_.end_request(); }
-
- private:
-  TapeRecords& records_;
-};
-
 std::vector<Gradient> run(TapeRecords& records, const std::vector<Tensor>& targets,
                           const std::vector<SourceIds>& sources, const GradientOptions& options) {
   std::vector<Tensor> seeds = seeds_for(targets, options.output_gradients), connected, connected_seeds;
@@ -70,32 +55,6 @@ std::vector<SourceIds> ids_of(const TapeRecords& records, const Sources& sources
   std::vector<SourceIds> ids;
   for (const auto& source : sources) ids.push_back(records.source(source));
   return ids;
-}
-
-// One at output k, nothing at the others. In a trace it is made of nodes, as above.
-Tensor seed_row(const Tensor& target, std::int64_t k, std::int64_t outputs) {
-  if (!is_symbolic(target)) return one_hot(scalar(k, i64), outputs, {.dtype = target.dtype()});
-  return pad(fill({1, 1}, 1, target.dtype()), {{0, 0}, {k, outputs - 1 - k}});
-}
-
-// One backward pass per output of an example; its seed is made when its turn comes. Undefined if not connected.
-Tensor jacobian_of(TapeRecords& records, const Tensor& target, const SourceIds& source, std::int64_t examples,
-                   std::int64_t outputs, const Shape& result) {
-  Request request(records);
-  if (outputs == 0) return zeros(result, source.spec.dtype);
-  RowStack rows(examples, outputs);
-  for (std::int64_t k = 0; k < outputs; ++k) {
-    const Tensor seeds = reshape(broadcast_to(seed_row(target, k, outputs), {examples, outputs}), target.shape());
-    const Tensor row = records.backward({target}, {seeds}, {source}, k + 1 == outputs)[0].dense();
-    if (!row.defined()) return {};
-    rows.add(row);
-  }
-  return reshape(rows.result(), result);
-}
-
-Tensor full_jacobian(TapeRecords& records, const Tensor& target, const SourceIds& source) {
-  const Shape result = concatenate(target.shape(), source.spec.shape);  // first: it may have too many axes
-  return jacobian_of(records, target, source, 1, target.size(), result);
 }
 
 }  // namespace
@@ -160,24 +119,6 @@ GradientTape::Pause::~Pause() {
   if (!records_.recording() && !records_.used_up()) records_.start();
 }
 GradientTape::Pause GradientTape::stop_recording() { return Pause(*records_); }
-
-Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) {
-  return full_jacobian(*records_, target, records_->source(source));
-}
-Tensor GradientTape::jacobian(const Tensor& target, const Variable& source) {
-  return full_jacobian(*records_, target, records_->source(source));
-}
-
-Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) {
-  TW_CHECK_USER(target.rank() >= 2 && source.rank() >= 1 && target.shape()[0] == source.shape()[0], "batch_jacobian",
-                "both have examples along their leading axis; use expand_dims(y, -1) for one output per example",
-                "expected rank 2 or more and equal leading sizes, got target {} and source {}", target.shape(),
-                source.shape());
-  const Shape result = concatenate(target.shape(), source.shape().suffix(1));
-  const Tensor connected = jacobian_of(*records_, target, records_->source(source), target.shape()[0],
-                                       target.shape().product(1, target.rank()), result);
-  return connected.defined() ? connected : zeros(result, source.dtype());
-}
 
 void GradientTape::reset() { records_->check_here("reset"), records_->reset(); }
 

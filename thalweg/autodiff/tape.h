@@ -59,12 +59,12 @@ class TW_API GradientTape {
   std::vector<Gradient> gradient(const std::vector<Tensor>& targets, const std::vector<Variable>& sources,
                                  const GradientOptions& options = {});
 
-  // d target / d source, shape [target..., source...]; one backward pass per target element, one after the other, so
-  // that no more is held than the result and one pass, unless a tape records them. Undefined if not connected.
+  // d target / d source, shape [target..., source...]; undefined if not connected. Backward passes for many target
+  // elements at once: as many as keep a pass near 16 MiB, and fewer where the memory limit leaves less.
   Tensor jacobian(const Tensor& target, const Tensor& source);
   Tensor jacobian(const Tensor& target, const Variable& source);
-  // Per example of the leading axis: [b, target..., source...]; one backward pass per target element of an example.
-  // Rows must not depend on each other. Zeros if not connected.
+  // Per example of the leading axis: [b, target..., source...], in the same way. Rows must not depend on each other.
+  // Zeros if not connected.
   Tensor batch_jacobian(const Tensor& target, const Tensor& source);
 
   // While the returned object lives, nothing is recorded.

@@ -1,5 +1,7 @@
 #include "thalweg/core/dispatch.h"
 
+#include <algorithm>
+
 #include "thalweg/core/check.h"
 #include "thalweg/core/tracer.h"
 
@@ -9,6 +11,7 @@ namespace {
 thread_local Recorders active;
 thread_local std::int64_t op_count = 0;
 thread_local int by_reference = 0, pauses = 0;
+thread_local Mapper* current_mapper = nullptr;
 
 using SpecPointers = SmallVector<const Spec*, 4>;
 
@@ -44,9 +47,21 @@ void compute(const OpInfo& info, const void* op, std::span<const Tensor> inputs,
       scratch ? Scratch(static_cast<std::byte*>(scratch->data()), static_cast<std::size_t>(scratch_bytes)) : Scratch());
 }
 
+// The innermost one that an input belongs to: what it computes may in turn belong to one further out.
+Mapper* mapper_of(std::span<const Tensor> inputs) {
+  Mapper* found = current_mapper;
+  while (found && std::none_of(inputs.begin(), inputs.end(), [&](const Tensor& t) { return found->maps(t); }))
+    found = found->outer();
+  return found;
+}
+
 }  // namespace
 
 Recorders& recorders() { return active; }
+
+Mapper* mapper() { return current_mapper; }
+MapScope::MapScope(Mapper* mapper) : before_(current_mapper) { current_mapper = mapper; }
+MapScope::~MapScope() { current_mapper = before_; }
 
 std::int64_t executed_ops() { return op_count; }
 
@@ -61,6 +76,8 @@ Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs
   const auto pointers = specs_of(info, inputs);
   const Inputs in({pointers.data(), pointers.size()});
   const Specs specs = info.infer(op, in);
+  if (current_mapper) [[unlikely]]
+    if (Mapper* mapper = mapper_of(inputs)) return mapper->map(info, op, inputs, specs);
   if (by_reference > 0 && info.reference) [[unlikely]]
     return info.reference(op, Tensors(inputs.begin(), inputs.end()));
   for (auto* recorder : active) recorder->check(info, inputs);

@@ -33,6 +33,29 @@ class Recorder {
 using Recorders = SmallVector<Recorder*, 4>;
 Recorders& recorders();
 
+// Someone who computes ops on symbolic tensors of its own at once, in its own way: see autodiff/seed_map.h. Recorders
+// and tracers see what it does for them instead.
+class Mapper {
+ public:
+  virtual bool maps(const Tensor& tensor) const = 0;
+  virtual Tensors map(const OpInfo& info, const void* op, std::span<const Tensor> inputs, const Specs& outputs) = 0;
+  virtual Mapper* outer() const = 0;  // who was there before
+
+ protected:
+  ~Mapper() = default;
+};
+Mapper* mapper();  // of this thread; null: none
+
+class MapScope {
+ public:
+  explicit MapScope(Mapper* mapper);
+  ~MapScope();
+  MapScope(const MapScope&) = delete;
+
+ private:
+  Mapper* before_;
+};
+
 // Nothing inside its life is shown to the recorders of this thread.
 class PauseRecording {
  public:

@@ -21,6 +21,8 @@
 //                                                                     rows, which are then cut out of it
 //   Matmul with_batch(const Matmul&, const BatchState& out, std::int64_t examples)
 //                                                                     the attributes for another number of examples
+//   Slice lifted(const Slice&, Inputs in, std::int64_t entries)       the attributes for inputs and outputs with one
+//                                                                     more axis in front, of this many entries
 // and TW_FIELDS, right after the struct, names its attributes.
 #include <concepts>
 #include <memory>
@@ -131,6 +133,7 @@ struct OpInfo {
   BatchStates (*batch_rule)(const void* op, Inputs, BatchStates& in, std::int64_t examples);  // null: blocked
   std::shared_ptr<const void> (*with_batch)(const void* op, const BatchState& out,
                                             std::int64_t examples);  // null: as it is
+  std::shared_ptr<const void> (*lifted)(const void* op, Inputs, std::int64_t entries);  // null: not known
 };
 
 // Runs an op: infers, allocates, computes, and shows the call to the tapes of this thread.
@@ -211,6 +214,10 @@ void set_batch(OpInfo& info) {
   if constexpr (requires(const Op& op, const BatchState& out) { with_batch(op, out, 1); })
     info.with_batch = [](const void* op, const BatchState& out, std::int64_t examples) -> std::shared_ptr<const void> {
       return std::make_shared<Op>(with_batch(as<Op>(op), out, examples));
+    };
+  if constexpr (requires(const Op& op, Inputs in) { lifted(op, in, 1); })
+    info.lifted = [](const void* op, Inputs in, std::int64_t entries) -> std::shared_ptr<const void> {
+      return std::make_shared<Op>(lifted(as<Op>(op), in, entries));
     };
 }
 

@@ -100,6 +100,18 @@ Ints reduced_names(int rank, const Ints& reduced, bool keepdims) {
   return names;
 }
 
+Ints with_front(std::int64_t entry, std::span<const std::int64_t> entries) {
+  Ints result{entry};
+  for (const std::int64_t other : entries) result.push_back(other);
+  return result;
+}
+
+Ints shifted_axes(const Ints& axes) {
+  Ints result;
+  for (const std::int64_t axis : axes) result.push_back(axis + 1);
+  return result;
+}
+
 Shape resized_batch(const Shape& shape, const BatchState& out, std::int64_t examples) {
   return out.is_rows() ? shape.with(out.axis, out.rows * examples) : shape;
 }

@@ -70,6 +70,8 @@ BatchStates batch_rule(const Concat& op, Inputs in, BatchStates& states, std::in
   return same_axes_rule(in, states, examples, {op.axis});
 }
 
+Concat lifted(const Concat& op, Inputs, std::int64_t) { return {op.axis + 1}; }
+
 }  // namespace
 
 TW_DEFINE_OP(concat, Concat)

@@ -10,15 +10,17 @@
 
 namespace thalweg {
 
-void RowStack::add(const Tensor& row) {
-  const std::int64_t width = row.size() / std::max<std::int64_t>(groups_, 1), bytes = size_of(row.dtype());
-  if (!recorders().empty() || tracer() != nullptr) {
-    rows_.push_back(reshape(row, {groups_, 1, width}));
+void RowStack::add(const Tensor& rows, std::int64_t count) {
+  const std::int64_t all = rows.size() / std::max<std::int64_t>(groups_, 1), width = all / count;
+  const std::int64_t bytes = size_of(rows.dtype());
+  if (!recorders().empty() || tracer() || mapper()) {
+    rows_.push_back(reshape(rows, {groups_, count, width}));
     return;
   }
-  if (!result_.defined()) result_ = allocate_tensor({row.dtype(), {groups_, count_, width}}, memory::owner("stack"));
-  auto* to = static_cast<std::byte*>(mutable_data(result_)) + written_++ * width * bytes;
-  cpu::strided_copy(row.impl().data, {width, 1}, to, {count_ * width, 1}, {groups_, width}, bytes);
+  if (!result_.defined()) result_ = allocate_tensor({rows.dtype(), {groups_, count_, width}}, memory::owner("stack"));
+  auto* to = static_cast<std::byte*>(mutable_data(result_)) + written_ * width * bytes;
+  cpu::strided_copy(rows.impl().data, {all, 1}, to, {count_ * width, 1}, {groups_, all}, bytes);
+  written_ += count;
 }
 
 Tensor RowStack::result() const { return result_.defined() ? result_ : concat(rows_, 1); }

@@ -52,6 +52,8 @@ BatchStates batch_rule(const Split& op, Inputs in, BatchStates& states, std::int
   return same_axes_rule(in, states, examples, {op.axis}, static_cast<int>(op.sizes.size()));
 }
 
+Split lifted(const Split& op, Inputs, std::int64_t) { return {op.sizes, op.axis + 1}; }
+
 }  // namespace
 
 TW_DEFINE_OP(split, Split)

@@ -186,6 +186,16 @@ BatchStates batch_rule(const LinearRecurrence& op, Inputs in, BatchStates& state
   return same_axes_rule(in, states, examples, {resolve_axis("linear_recurrence", op.axis, in[0].rank())});
 }
 
+CumulativeSum lifted(const CumulativeSum& op, Inputs in, std::int64_t) {
+  return {{resolve_axis("cumsum", op.options.axis, in[0].rank()) + 1, op.options.exclusive, op.options.reverse}};
+}
+CumulativeProduct lifted(const CumulativeProduct& op, Inputs in, std::int64_t) {
+  return {{resolve_axis("cumprod", op.options.axis, in[0].rank()) + 1, op.options.exclusive, op.options.reverse}};
+}
+LinearRecurrence lifted(const LinearRecurrence& op, Inputs in, std::int64_t) {
+  return {resolve_axis("linear_recurrence", op.axis, in[0].rank()) + 1, op.reverse};
+}
+
 }  // namespace
 
 TW_DEFINE_OP(cumsum, CumulativeSum)

@@ -90,6 +90,10 @@ BatchStates batch_rule(const ConstantPad& op, Inputs in, BatchStates& states, st
   return same_axes_rule(in, states, examples, padded);
 }
 
+ConstantPad lifted(const ConstantPad& op, Inputs, std::int64_t) {
+  return {with_front(0, op.before), with_front(0, op.after), op.value};
+}
+
 }  // namespace
 
 TW_DEFINE_OP(pad, ConstantPad)

@@ -145,6 +145,11 @@ BatchStates batch_rule(const ReduceOp<kind>& op, Inputs in, BatchStates& states,
   return out;
 }
 
+template <Kind kind>
+ReduceOp<kind> lifted(const ReduceOp<kind>& op, Inputs in, std::int64_t) {
+  return {shifted_axes(op.axes.resolve(name_of(kind), in[0].rank())), op.keepdims, op.wide_result};
+}
+
 }  // namespace
 
 #define TW_REDUCE(kind)                                            \

@@ -69,6 +69,10 @@ Slice with_batch(const Slice& op, const BatchState& out, std::int64_t examples) 
   return {op.begin, resized_batch(Shape(op.size), out, examples)};
 }
 
+Slice lifted(const Slice& op, Inputs, std::int64_t entries) {
+  return {with_front(0, op.begin), with_front(entries, op.size)};
+}
+
 }  // namespace
 
 TW_DEFINE_OP(slice, Slice)

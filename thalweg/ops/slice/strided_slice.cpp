@@ -86,6 +86,16 @@ requires std::derived_from<Op, Places> Op with_batch(const Op& op, const BatchSt
   return result;
 }
 
+template <class Op>
+requires std::derived_from<Op, Places> Op lifted(const Op& op, Inputs, std::int64_t entries) {
+  Op result = op;
+  result.shape = Shape(with_front(entries, op.shape));
+  result.begin = with_front(0, op.begin);
+  result.strides = with_front(1, op.strides);
+  result.sizes = with_front(entries, op.sizes);
+  return result;
+}
+
 }  // namespace
 
 TW_DEFINE_OP(strided_slice, Take)

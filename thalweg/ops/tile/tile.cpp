@@ -104,6 +104,8 @@ BroadcastTo with_batch(const BroadcastTo& op, const BatchState& out, std::int64_
   return {resized_batch(op.shape, out, examples)};
 }
 
+Tile lifted(const Tile& op, Inputs, std::int64_t) { return {with_front(1, op.multiples)}; }
+
 }  // namespace
 
 TW_DEFINE_OP(tile, Tile)

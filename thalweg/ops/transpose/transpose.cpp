@@ -57,6 +57,8 @@ BatchStates batch_rule(const Transpose& op, Inputs in, BatchStates& states, std:
   return named_axes_rule(in, states, examples, {first_axes(in[0].rank())}, {op.perm});
 }
 
+Transpose lifted(const Transpose& op, Inputs, std::int64_t) { return {with_front(0, shifted_axes(op.perm))}; }
+
 }  // namespace
 
 TW_DEFINE_OP(transpose, Transpose)
