@@ -199,7 +199,7 @@ TEST(fit, a_callback_of_an_earlier_run_starts_anew) {
   optim::SGD of_good({.learning_rate = 0}), of_bad({.learning_rate = 0});
   const auto data = rows(8).batch(8);
   const auto stopping = train::early_stopping({.patience = 2, .restore_best_weights = true});
-  const auto run = [&](nn::Module& model, optim::Optimizer& optimizer) {
+  const auto run = [&](nn::Sequential& model, optim::Optimizer& optimizer) {
     const train::FitOptions options{.optimizer = &optimizer,
                              .loss = losses::mean_squared_error,
                              .epochs = 20,

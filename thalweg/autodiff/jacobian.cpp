@@ -24,15 +24,12 @@ struct Outputs {
   std::int64_t examples, each;  // of the target; 1, all: the examples are not told apart
 };
 
-// [count, target's size]: a one at output `first` of every example, then at the next one, and so on. In a trace they
-// are made of nodes, so that what follows from them is part of the plan.
-Tensor seeds_from(const Tensor& target, std::int64_t first, std::int64_t count, const Outputs& outputs) {
-  const std::int64_t after = outputs.each - first - count;
-  const Tensor rows = is_symbolic(target)
-                          ? pad(diag(fill({count}, 1, target.dtype())), {{0, 0}, {first, after}})
-                          : one_hot(arange(first, first + count), outputs.each, {.dtype = target.dtype()});
-  const Tensor spread = broadcast_to(expand_dims(rows, 1), {count, outputs.examples, outputs.each});
-  return reshape(spread, {count, target.size()});
+// [count, outputs]: a one at output `first`, then at the next one, and so on. In a trace they are made of nodes, so that
+// what follows from them is part of the plan.
+Tensor units_from(const Tensor& target, std::int64_t first, std::int64_t count, std::int64_t outputs) {
+  if (!is_symbolic(target)) return one_hot(arange(first, first + count), outputs, {.dtype = target.dtype()});
+  const Tensor ones = count == 1 ? fill({1, 1}, 1, target.dtype()) : diag(fill({count}, 1, target.dtype()));
+  return pad(ones, {{0, 0}, {first, outputs - first - count}});
 }
 
 class Jacobian {
@@ -63,7 +60,8 @@ class Jacobian {
 
  private:
   Tensor one_pass(std::int64_t output) {
-    const Tensor seed = reshape(seeds_from(target_, output, 1, outputs_), target_.shape());
+    const Tensor unit = units_from(target_, output, 1, outputs_.each);
+    const Tensor seed = reshape(broadcast_to(unit, {outputs_.examples, outputs_.each}), target_.shape());
     return records_.backward({target_}, {seed}, {source_}, output + 1 == outputs_.each)[0].dense();
   }
 
@@ -71,7 +69,8 @@ class Jacobian {
     SeedMap map(count);
     Tensor found;
     {
-      Tensor seeds = map.stand_in(seeds_from(target_, first, count, outputs_), target_.shape());
+      const Tensor units = expand_dims(units_from(target_, first, count, outputs_.each), 1);
+      Tensor seeds = map.stand_in(broadcast_to(units, {count, outputs_.examples, outputs_.each}), target_.shape());
       const MapScope here(&map);
       found = records_.backward({target_}, {std::move(seeds)}, {source_}, false)[0].dense();
     }
