@@ -93,22 +93,42 @@ StepParts gpt(std::int64_t batch, SettingsReader& set) {
                           .global_clip_norm = clip > 0 ? std::optional(clip) : std::nullopt});
 }
 
+// Whether somebody clicked, by numbers and ids.
+template <class Call>
+StepParts recommender(const std::shared_ptr<nn::Module>& model, std::int64_t batch, std::int64_t inputs,
+                      std::int64_t ids, Call call) {
+  const auto loss = [](const Tensor& clicked, const Tensor& logits, const Tensor& weight) {
+    return weighted_mean(sigmoid_cross_entropy(clicked, logits), weight);
+  };
+  return {{{f32, {batch, inputs}}, {i32, {batch, ids}}, {f32, {batch, 1}}},
+          model,
+          2,
+          [call](std::span<const Tensor> in) { return call(in[0], in[1]); },
+          loss,
+          {.name = "adagrad", .learning_rate = 0.01}};
+}
+
+StepParts two_tower(std::int64_t batch, SettingsReader& set) {
+  const std::int64_t rows = set.count("rows", 100'000);
+  const TwoTowerOptions options{
+      .users = rows, .items = rows, .size = set.count("size", 16), .units = set.count("units", 32)};
+  const auto model = std::make_shared<TwoTower>(options);
+  return recommender(model, batch, set.count("inputs", 13), 2, [model](const Tensor& numbers, const Tensor& ids) {
+    const auto columns = unstack(ids, 1);
+    return expand_dims((*model)(columns[0], columns[1], numbers), 1);
+  });
+}
+
 StepParts recsys(std::int64_t batch, SettingsReader& set) {
+  if (set.choice("kind", {"dlrm", "two-tower"}) == "two-tower") return two_tower(batch, set);
   const DlrmOptions options{.tables = set.count("tables", 26),
                             .rows = set.count("rows", 100'000),
                             .size = set.count("size", 16),
                             .bottom = set.counts("bottom", {64, 16}),
                             .top = set.counts("top", {256, 64})};
   const auto model = std::make_shared<Dlrm>(options);
-  const auto loss = [](const Tensor& clicked, const Tensor& logits, const Tensor& weight) {
-    return weighted_mean(sigmoid_cross_entropy(clicked, logits), weight);
-  };
-  return {{{f32, {batch, set.count("inputs", 13)}}, {i32, {batch, options.tables}}, {f32, {batch, 1}}},
-          model,
-          2,
-          [model](std::span<const Tensor> in) { return (*model)(in[0], in[1]); },
-          loss,
-          {.name = "adagrad", .learning_rate = 0.01}};
+  return recommender(model, batch, set.count("inputs", 13), options.tables,
+                     [model](const Tensor& numbers, const Tensor& ids) { return (*model)(numbers, ids); });
 }
 
 struct Entry {

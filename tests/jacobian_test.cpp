@@ -109,7 +109,7 @@ TEST(jacobian, rules_of_the_host_program_see_one_seed_at_a_time) {
   tape.watch(x);
   const Tensor y = concat({sin(x), squared(x)}, 0);
   const Tensor got = tape.jacobian(y, x);
-  const Tensor eye = one_hot(arange(0, 6, 1, i64), 6, {.dtype = f64});
+  const Tensor eye = one_hot(arange(6), 6, {.dtype = f64});
   EXPECT_TRUE(near(got, concat({eye * cos(x), eye * (2 * x)}, 0), 1e-12));
 }
 
@@ -138,7 +138,7 @@ TEST(jacobian, hessians) {
     const Tensor column = expand_dims(t, -1);
     return reduce_sum(matmul(column, matmul(a, column), {.transpose_a = true})) + reduce_sum(t * t * t);
   };
-  const Tensor eye = one_hot(arange(0, 7, 1, i64), 7, {.dtype = f64});
+  const Tensor eye = one_hot(arange(7), 7, {.dtype = f64});
   EXPECT_TRUE(near(hessian(f, x), a + transpose(a) + eye * (6 * x), 1e-12));
 }
 

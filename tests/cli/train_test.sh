@@ -72,6 +72,10 @@ says "$out" '^sample:$'
 says "$out" '^test loss [0-9]'
 run 0 train recsys --set rows=50 --set tables=3 --batch 64 --steps 3 --out recsys
 says "$out" '^test accuracy'
+run 0 train recsys --set kind=two-tower --set rows=50 --batch 64 --steps 3 --out two_tower
+says "$out" '^test accuracy'
+run 1 train recsys --set kind=three-tower --out two_tower
+says "$err" 'dlrm.*two-tower'
 run 0 train unet --set size=16 --set widths=4 --set bottom=4 --subset 8 --batch 4 --steps 2 --out unet
 says "$out" '^test mean intersection over union 0'
 run 0 train separable-cnn --data shapes --set size=16 --set stem=4 --set blocks=4,4 --subset 16 --batch 8 --steps 2 --schedule cosine --clip-norm 1 --out separable

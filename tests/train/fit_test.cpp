@@ -192,6 +192,27 @@ TEST(fit, early_stopping_stops_and_restores) {
   EXPECT_NE(history.stopped_because.find("val_loss"), std::string::npos);
 }
 
+TEST(fit, a_callback_of_an_earlier_run_starts_anew) {
+  auto good = net(), bad = net();
+  bad(zeros({1, 3}));
+  for (const auto& variable : bad.variables()) Variable(variable).assign(variable.value() * 3 + 5);  // a greater loss
+  optim::SGD of_good({.learning_rate = 0}), of_bad({.learning_rate = 0});
+  const auto data = rows(8).batch(8);
+  const auto stopping = train::early_stopping({.patience = 2, .restore_best_weights = true});
+  const auto run = [&](nn::Module& model, optim::Optimizer& optimizer) {
+    const train::FitOptions options{.optimizer = &optimizer,
+                             .loss = losses::mean_squared_error,
+                             .epochs = 20,
+                             .validation = &data,
+                             .callbacks = {stopping}};
+    return fit(model, data, options).epochs.size();
+  };
+  EXPECT_EQ(run(good, of_good), 3u);
+  const auto before = weights_of(bad);
+  EXPECT_EQ(run(bad, of_bad), 3u);
+  EXPECT_EQ(weights_of(bad), before);  // not the other model's
+}
+
 TEST(fit, rates_follow_plateaus_and_schedules) {
   auto model = net();
   optim::SGD sgd({.learning_rate = 1e-30});

@@ -77,7 +77,7 @@ struct CustomGradient {
 
   Gradients gradient(const Kept& kept, const Tensors& dy, Needs) const {
     const TensorList found = for_each_seed(seeds_of(kept, dy), [&](const TensorList& seeds) { return call(kept, seeds); });
-    return {found.begin(), found.end()};
+    return Gradients(found.begin(), found.end());
   }
 
   // The gradients by inputs, then those by variables.

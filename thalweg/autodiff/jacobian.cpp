@@ -30,7 +30,7 @@ Tensor seeds_from(const Tensor& target, std::int64_t first, std::int64_t count, 
   const std::int64_t after = outputs.each - first - count;
   const Tensor rows = is_symbolic(target)
                           ? pad(diag(fill({count}, 1, target.dtype())), {{0, 0}, {first, after}})
-                          : one_hot(arange(first, first + count, 1, i64), outputs.each, {.dtype = target.dtype()});
+                          : one_hot(arange(first, first + count), outputs.each, {.dtype = target.dtype()});
   const Tensor spread = broadcast_to(expand_dims(rows, 1), {count, outputs.examples, outputs.each});
   return reshape(spread, {count, target.size()});
 }

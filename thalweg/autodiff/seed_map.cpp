@@ -136,7 +136,7 @@ Tensors SeedMap::map(const OpInfo& info, const void* op, std::span<const Tensor>
   }
   const auto one = [&](const std::vector<Tensor>& list) { return call(info, op, list); };
   const auto looped = loop(inputs, one);
-  return {looped.begin(), looped.end()};
+  return Tensors(looped);
 }
 
 std::vector<Tensor> SeedMap::broadcast(const OpInfo& info, const void* op, std::span<const Tensor> inputs) const {

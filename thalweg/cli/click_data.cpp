@@ -63,8 +63,9 @@ struct Clicks {
 
 Datasets generated_clicks(const DataRequest& request, const models::Settings& settings) {
   models::SettingsReader read("recsys", settings);
-  const Clicks clicks{request.batch, read.count("inputs", 13), read.count("tables", 26), read.count("rows", 100'000),
-                      request.seed};
+  const bool pairs = read.choice("kind", {"dlrm", "two-tower"}) == "two-tower";  // a user and an item each
+  const std::int64_t tables = pairs ? 2 : read.count("tables", 26);
+  const Clicks clicks{request.batch, read.count("inputs", 13), tables, read.count("rows", 100'000), request.seed};
   const std::int64_t rows = request.subset > 0 ? request.subset : rows_of_an_epoch;
   const std::int64_t count = std::max<std::int64_t>(1, rows / request.batch);
   const std::int64_t test = std::max<std::int64_t>(1, rows_of_the_test / request.batch);

@@ -23,8 +23,18 @@ class Watch {
   Watch(std::string monitor, Better better, double min_delta)
       : monitor_(std::move(monitor)),
         higher_(higher_is_better(monitor_, better)),
-        min_delta_(std::abs(min_delta)),
-        best_(higher_ ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity()) {}
+        min_delta_(std::abs(min_delta)) {
+    forget();
+  }
+
+  // A run that follows another one starts without its best value, unless that was read from a checkpoint. True: so it
+  // does.
+  bool begin() {
+    const bool anew = over_;
+    if (anew) forget();
+    return anew;
+  }
+  void end() { over_ = true; }
 
   // Whether the value is there; then improved() and waited() tell of it.
   bool look(const Logs& logs) {
@@ -49,21 +59,32 @@ class Watch {
     std::string best;
     in >> best >> waited_;
     best_ = std::strtod(best.c_str(), nullptr);
+    over_ = false;
   }
 
  private:
+  void forget() {
+    best_ = higher_ ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    waited_ = 0;
+    over_ = false;
+  }
+
   const std::string monitor_;
   const bool higher_;
   const double min_delta_;
-  double best_;
+  double best_ = 0;
   int waited_ = 0;
-  bool improved_ = false, warned_ = false;
+  bool improved_ = false, warned_ = false, over_ = false;
 };
 
 class EarlyStopping : public Callback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options)
       : options_(options), watch_(options.monitor, options.better, options.min_delta) {}
+
+  void on_begin(Session&) override {
+    if (watch_.begin()) best_.clear();
+  }
 
   void on_epoch_end(Session& session) override {
     if (session.epoch < options_.start_from_epoch || !watch_.look(session.logs)) return;
@@ -78,6 +99,7 @@ class EarlyStopping : public Callback {
 
   void on_end(Session& session) override {
     if (!best_.empty()) session.model.set_weights(best_);
+    watch_.end();
   }
 
   std::optional<checkpoint::Item> state() override {
@@ -106,6 +128,11 @@ class ReduceOnPlateau : public Callback {
     TW_CHECK_USER(options.factor > 0 && options.factor < 1, "reduce_on_plateau", "0.1 is usual",
                   "expected .factor between 0 and 1, got {}", options.factor);
   }
+
+  void on_begin(Session&) override {
+    if (watch_.begin()) resting_ = 0;
+  }
+  void on_end(Session&) override { watch_.end(); }
 
   void on_epoch_end(Session& session) override {
     if (!watch_.look(session.logs)) return;
