@@ -188,7 +188,7 @@ TEST(Attention, causal_queries_that_see_no_key_get_what_dropout_leaves_of_equal_
     return tw::matmul(tw::dropout(tw::softmax(scores), 0.25, {.seed = 8}), v);
   };
   auto in = make_inputs(tw::f64);
-  in[3] = !in[3] | tw::reshape(tw::tensor({0.f, 1.f}) > 0, {batch, 1});  // the last four keys of the first example
+  in[3] = (!in[3]) | tw::reshape(tw::tensor({0.f, 1.f}) > 0, {batch, 1});  // the last four keys of the first example
   const auto f = compiled(attend, true);
   EXPECT_EQ(count(f.plan(in[0], in[1], in[2], in[3]).state().compiled.graph, tw::attention_backward_info()), 1);
   const auto eager = evaluate(attend, true, in), found = f(in[0], in[1], in[2], in[3]);
