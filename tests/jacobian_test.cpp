@@ -1,6 +1,8 @@
 // Jacobians whose backward passes run together: what they share, what they hold, and what cannot be shared.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/values.h"
 #include "thalweg/autodiff/custom_gradient.h"
 #include "thalweg/autodiff/tape.h"
@@ -18,6 +20,7 @@
 #include "thalweg/ops/random/random.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/transpose/transpose.h"
 #include "thalweg/plan/function.h"
 
 namespace thalweg {
@@ -59,7 +62,8 @@ std::int64_t ops_for(std::int64_t outputs, const std::function<Tensor(const Tens
 
 TEST(jacobian, ops_run_once_for_all_outputs) {
   const auto net = [](const Tensor& t) { return tanh(t) + reduce_sum(t * t, {.axes = 1, .keepdims = true}); };
-  EXPECT_EQ(ops_for(2, net), ops_for(200, net));
+  ops_for(20, net);  // derivatives are written down when they are first met
+  EXPECT_EQ(ops_for(20, net), ops_for(40, net));
 }
 
 TEST(jacobian, by_variables) {
@@ -82,7 +86,7 @@ TEST(jacobian, of_layers_whose_rules_have_kernels_of_their_own) {
   expect_right([&](const Tensor& x) { return conv2d(x, filter); }, normal({2, 4, 4, 2}, 1));
   expect_right([&](const Tensor& w) { return reduce_sum(conv2d(normal({2, 4, 4, 2}, 1), w), {.axes = 0}); }, filter);
   expect_right([](const Tensor& x) { return attention(x, x, x); }, normal({1, 2, 5, 4}, 4));
-  const Tensor ids = Tensor::from(std::vector<std::int64_t>{2, 0, 2});
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{2, 0, 2}, {3});
   expect_right([&](const Tensor& table) { return gather(table, ids); }, normal({4, 3}, 5));
 }
 
@@ -129,7 +133,7 @@ TEST(jacobian, in_a_compiled_function) {
   };
   const auto compiled = function(jacobian);
   EXPECT_TRUE(near(compiled(x), jacobian(x), 1e-12));
-  EXPECT_LT(compiled.plan().json()["nodes"].get<int>(), 40);
+  EXPECT_LT(nlohmann::json::parse(compiled.plan(x).json())["nodes"].get<int>(), 40);
 }
 
 TEST(jacobian, hessians) {

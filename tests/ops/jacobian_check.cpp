@@ -34,10 +34,11 @@ Tensor by_single_passes(GradientTape& tape, const Tensor& y, const Tensor& x) {
 }
 
 void compare(GradientTape& tape, const Tensor& y, const Tensor& x, const Sample& sample) {
-  if (y.size() == 0) return;
+  if (y.size() == 0 || 1 + x.rank() > max_rank) return;
   const Tensor want = by_single_passes(tape, y, x), got = tape.jacobian(y, x);
   ASSERT_EQ(got.defined(), want.defined());
-  if (want.defined()) EXPECT_TRUE(near(got, want, 1e-11 * sample.tolerance));
+  if (!want.defined()) return;
+  EXPECT_TRUE(near(got, want, 1e-11 * sample.tolerance));
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ void check_jacobian(const Sample& sample) {
       if (is_float(output.dtype())) targets.push_back(some_of(output));
     if (sample.gradient_order > 1)
       for (const auto& gradient : first.gradient(targets, sources))
-        if (gradient.defined() && gradient.size() > 0) targets.push_back(some_of(sin(gradient.dense())));
+        if (gradient.defined() && gradient.shape().size() > 0) targets.push_back(some_of(sin(gradient.dense())));
   }
   const auto unrecorded = tape.stop_recording();
   for (std::size_t i = 0; i < targets.size(); ++i)

@@ -143,9 +143,11 @@ std::int64_t TapeRecords::largest_op(const SourceIds& source) const {
   const Relevant relevant(records_, {source});
   std::int64_t largest = 0;
   for (const auto& record : records_) {
-    if (!relevant.needs(record).any()) continue;
+    const Needs needs = relevant.needs(record);
+    if (!needs.any()) continue;
     std::int64_t bytes = 0;
-    for (int i = 0; i < record.kept.inputs(); ++i) bytes += record.kept.input_spec(i).bytes();
+    for (int i = 0; i < record.kept.inputs(); ++i)
+      if (needs[static_cast<std::size_t>(i)]) bytes += record.kept.input_spec(i).bytes();
     for (int i = 0; i < record.kept.outputs(); ++i) bytes += record.kept.output_spec(i).bytes();
     largest = std::max(largest, bytes);
   }

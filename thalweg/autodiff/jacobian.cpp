@@ -18,7 +18,7 @@
 namespace thalweg {
 namespace {
 
-constexpr std::int64_t working_set = MiB(16);  // that the seeds of one pass may take, by a rough account
+constexpr std::int64_t working_set = MiB(4);  // that the seeds of one pass may take, by a rough account
 
 struct Outputs {
   std::int64_t examples, each;  // of the target; 1, all: the examples are not told apart

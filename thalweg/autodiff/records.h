@@ -69,7 +69,7 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
   // of each record as soon as it is done.
   std::vector<Gradient> backward(const std::vector<Tensor>& targets, std::vector<Tensor> seeds,
                                  const std::vector<SourceIds>& sources, bool last);
-  // Bytes of all tensors around the largest op that such a pass would visit.
+  // Bytes of all gradients around the op that has the most of them in such a pass.
   std::int64_t largest_op(const SourceIds& source) const;
 
  private:

@@ -60,7 +60,7 @@ class TW_API GradientTape {
                                  const GradientOptions& options = {});
 
   // d target / d source, shape [target..., source...]; undefined if not connected. Backward passes for many target
-  // elements at once: as many as keep a pass near 16 MiB, and fewer where the memory limit leaves less.
+  // elements at once: as many as keep a pass near 4 MiB, and fewer where the memory limit leaves less.
   Tensor jacobian(const Tensor& target, const Tensor& source);
   Tensor jacobian(const Tensor& target, const Variable& source);
   // Per example of the leading axis: [b, target..., source...], in the same way. Rows must not depend on each other.

@@ -100,7 +100,7 @@ Ints reduced_names(int rank, const Ints& reduced, bool keepdims) {
   return names;
 }
 
-Ints with_front(std::int64_t entry, std::span<const std::int64_t> entries) {
+Ints with_front(std::int64_t entry, const Ints& entries) {
   Ints result{entry};
   for (const std::int64_t other : entries) result.push_back(other);
   return result;

@@ -34,7 +34,7 @@ Ints broadcast_names(const Shape& shape, const Shape& result);
 Ints reduced_names(int rank, const Ints& reduced, bool keepdims);
 
 // For lifted: what is listed by axis with the entry of a new leading one, and axes when there is one more before them.
-Ints with_front(std::int64_t entry, std::span<const std::int64_t> entries);
+Ints with_front(std::int64_t entry, const Ints& entries);
 Ints shifted_axes(const Ints& axes);
 
 // For with_batch: the shape with as many entries along the batch axis as this many examples have.
