@@ -6,21 +6,29 @@
 namespace thalweg::testing {
 namespace {
 
+using cpu::AttentionDropout;
 using cpu::AttentionMask;
 using cpu::AttentionShape;
 using std::int64_t;
+
+// What dropout multiplies a weight by.
+double factor(const AttentionDropout& dropout, int64_t weight) {
+  const std::uint64_t number = dropout.first + static_cast<std::uint64_t>(weight);
+  return random::words(dropout.key, number / 4)[number % 4] >= dropout.threshold ? dropout.scale : 0;
+}
 
 // Plain loops in double over [batch * heads] heads.
 struct PlainAttention {
   std::vector<double> o, statistics, dq, dk, dv;
 
-  PlainAttention(const AttentionShape& s, const AttentionMask& mask, double scale, const std::vector<double>& q,
-                 const std::vector<double>& k, const std::vector<double>& v, const std::vector<double>& d_o)
+  PlainAttention(const AttentionShape& s, const AttentionMask& mask, const AttentionDropout& dropout, double scale,
+                 const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
+                 const std::vector<double>& d_o)
       : o(d_o.size()), statistics(2 * s.batch * s.heads * s.queries), dq(q.size()), dk(k.size()), dv(v.size()) {
     for (int64_t row = 0; row < s.batch * s.heads * s.queries; ++row) {
       const int64_t head = row / s.queries, i = row % s.queries;
       const double *qi = &q[row * s.depth], *gi = d_o.data() + row * s.value_depth;
-      std::vector<double> p(s.keys, -kInfinity), dp(s.keys);
+      std::vector<double> p(s.keys, -kInfinity), dp(s.keys), factors(s.keys);
       double top = -kInfinity, total = 0, delta = 0;
       for (int64_t j = 0; j < s.keys; ++j) {
         if (s.causal && j > i) continue;
@@ -28,7 +36,8 @@ struct PlainAttention {
                                               i * mask.query_stride + j * mask.key_stride] == 0)
           continue;
         p[j] = scale * dot(qi, &k[(head * s.keys + j) * s.depth], s.depth);
-        dp[j] = dot(gi, &v[(head * s.keys + j) * s.value_depth], s.value_depth);
+        factors[j] = factor(dropout, row * s.keys + j);
+        dp[j] = factors[j] * dot(gi, &v[(head * s.keys + j) * s.value_depth], s.value_depth);
         top = std::max(top, p[j]);
       }
       if (top == -kInfinity) continue;
@@ -39,8 +48,8 @@ struct PlainAttention {
       for (int64_t j = 0; j < s.keys; ++j) {
         const double ds = p[j] * (dp[j] - delta) * scale;
         const int64_t key = (head * s.keys + j) * s.depth, value = (head * s.keys + j) * s.value_depth;
-        for (int64_t c = 0; c < s.value_depth; ++c) o[row * s.value_depth + c] += p[j] * v[value + c];
-        for (int64_t c = 0; c < s.value_depth; ++c) dv[value + c] += p[j] * gi[c];
+        for (int64_t c = 0; c < s.value_depth; ++c) o[row * s.value_depth + c] += factors[j] * p[j] * v[value + c];
+        for (int64_t c = 0; c < s.value_depth; ++c) dv[value + c] += factors[j] * p[j] * gi[c];
         for (int64_t c = 0; c < s.depth; ++c) dq[row * s.depth + c] += ds * k[key + c];
         for (int64_t c = 0; c < s.depth; ++c) dk[key + c] += ds * qi[c];
       }
@@ -61,6 +70,7 @@ struct AttentionCase {
   using T = cpu::Wide<S>;
   AttentionShape shape;
   AttentionMask mask;
+  AttentionDropout dropout;
   T scale = T(0.3);
   std::vector<S> q, k, v, o, d_o, dq, dk, dv;
   std::vector<T> statistics;
@@ -86,14 +96,14 @@ struct AttentionCase {
     const auto scratch = [](std::size_t bytes) { return std::vector<T>(bytes / sizeof(T), T(kNan)); };
     auto forward = scratch(cpu::attention_workspace_forward(shape, sizeof(T)));
     cpu::attention_kernels<S>().forward(
-        {shape, mask, scale, q.data(), k.data(), v.data(), o.data(), statistics.data(), forward.data()});
+        {shape, mask, scale, q.data(), k.data(), v.data(), o.data(), statistics.data(), forward.data(), dropout});
     auto backward = scratch(cpu::attention_workspace_backward(shape, sizeof(T)));
     cpu::attention_kernels<S>().backward({shape, mask, scale, q.data(), k.data(), v.data(), o.data(), statistics.data(),
-                                          d_o.data(), dq.data(), dk.data(), dv.data(), backward.data()});
+                                          d_o.data(), dq.data(), dk.data(), dv.data(), backward.data(), dropout});
     return concatenate({wide(o), statistics, wide(dq), wide(dk), wide(dv)});
   }
 
-  PlainAttention plain() const { return {shape, mask, scale, widen(q), widen(k), widen(v), widen(d_o)}; }
+  PlainAttention plain() const { return {shape, mask, dropout, scale, widen(q), widen(k), widen(v), widen(d_o)}; }
 
   void check() {
     run_with_all_threads([&] { return run(); });
@@ -177,6 +187,40 @@ TYPED_TEST(StoredAttentionTest, masks_broadcast_and_combine_with_causal) {
         c.mask = mask, c.shape.causal = causal;
         c.check();
       }
+  });
+}
+
+// Rows of weights begin at any place in a block of words, and the numbers of the blocks pass 2^32.
+TYPED_TEST(StoredAttentionTest, dropout_finds_the_words_of_every_weight) {
+  const AttentionShape shapes[] = {{2, 3, 5, 7, 3, 4},     {1, 2, 64, 64, 16, 16},  {1, 1, 133, 27, 8, 8},
+                                   {1, 2, 31, 262, 8, 12}, {1, 4, 140, 2053, 3, 2}, {2, 2, 1, 40, 24, 48}};
+  std::vector<std::uint8_t> padding(2053);
+  for (std::size_t i = 0; i < padding.size(); ++i) padding[i] = i % 5 != 3;
+  for_each_target([&] {
+    for (const AttentionShape& shape : shapes)
+      for (const bool causal : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << (causal ? " causal" : ""));
+        AttentionCase<TypeParam> c(shape);
+        c.shape.causal = causal;
+        if (causal) c.mask = {padding.data(), 0, 0, 0, 1};
+        c.dropout = {.key = {0x123456789abcdefU, 0xfedcba987654321U},
+                     .first = 0x3fffffffeU,
+                     .threshold = 1u << 30,
+                     .scale = 1 / 0.75};
+        if (causal) c.dropout.first += 3;
+        c.check();
+      }
+  });
+}
+
+TYPED_TEST(AttentionKernelTest, dropout_may_keep_all_weights_or_none) {
+  for_each_target([] {
+    AttentionCase<TypeParam> c({1, 2, 9, 33, 8, 8, true});
+    c.dropout = {.threshold = 0, .scale = 1.5};
+    c.check();
+    c.dropout = {.threshold = std::uint64_t{1} << 32, .scale = 0x1p32};
+    c.run();
+    for (const double value : concatenate({c.o, c.dq, c.dk, c.dv})) EXPECT_EQ(value, 0);
   });
 }
 

@@ -92,6 +92,8 @@ TEST(jacobian, of_layers_whose_rules_have_kernels_of_their_own) {
 
 TEST(jacobian, the_mask_of_a_dropout_is_that_of_the_forward_pass) {
   expect_right([](const Tensor& x) { return dropout(x * x, 0.5, {.seed = 7}); }, normal({4, 6}, 1));
+  expect_right([](const Tensor& x) { return attention(x, x, x, {.dropout = 0.5, .seed = 7}); },
+               normal({1, 2, 5, 4}, 4));
 }
 
 TEST(jacobian, rules_of_the_host_program_see_one_seed_at_a_time) {

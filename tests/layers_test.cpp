@@ -8,6 +8,7 @@
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/nn/nn.h"
 #include "thalweg/ops/ops.h"
+#include "thalweg/plan/function.h"
 
 namespace thalweg::nn {
 namespace {
@@ -277,6 +278,38 @@ TEST(attention_layer, a_rate_that_drops_nothing_changes_nothing) {
   const Tensor y = layer(x, x, call);
   const auto on = training(true);
   EXPECT_TRUE(near(layer(x, x, call), y, 1e-10));
+}
+
+TEST(attention_layer, drops_weights_in_training) {
+  MultiHeadAttention layer({.num_heads = 2, .key_dim = 3, .dropout = 0.5, .use_bias = false});
+  const Tensor x = numbers({2, 5, 6});
+  layer(x, x);
+  auto weights = weights_of(layer);
+  const auto heads = [&](const char* name) { return einsum("bti,ihd->bhtd", {x, weights[name]}); };
+  const Tensor scores = einsum("bhqd,bhkd->bhqk", {heads("query/kernel"), heads("key/kernel")}) / std::sqrt(3.0);
+  random::set_seed(3);
+  const Tensor o = matmul(dropout(softmax(scores), 0.5), heads("value/kernel"));
+  const auto on = training(true);
+  random::set_seed(3);
+  EXPECT_TRUE(near(layer(x, x), einsum("bhtd,hdo->bto", {o, weights["attention_output/kernel"]}), 1e-13));
+}
+
+TEST(attention_layer, dropout_makes_no_matrix_of_weights) {
+  constexpr std::int64_t time = 1024, heads = 4, matrices = time * time * heads * 4;
+  MultiHeadAttention layer({.num_heads = heads, .key_dim = 4, .dropout = 0.5});
+  const Tensor x = random::normal({1, time, 8}, {.seed = 1});
+  const auto on = training(true);
+  const auto step = [&](const Tensor& y) {
+    GradientTape tape;
+    tape.watch(y);
+    return tape.gradient(reduce_sum(square(layer(y, y))), y);
+  };
+  step(x);
+  config::reset_peak_memory();
+  const std::int64_t before = config::memory_info().in_use;
+  step(x);
+  EXPECT_LT(config::memory_info().peak - before, matrices / 2);
+  EXPECT_LT(function(step).plan(x).peak_bytes(), matrices / 2);
 }
 
 TEST(attention_layer, one_product_for_queries_keys_and_values) {

@@ -12,6 +12,7 @@
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/philox.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/dropout/dropout.h"
 #include "thalweg/ops/elementwise.h"
@@ -90,6 +91,17 @@ TEST(random, a_permutation_has_every_number_once) {
   std::sort(order.begin(), order.end());
   for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], static_cast<std::int64_t>(i));
   EXPECT_EQ(random::permutation(0).size(), 0);
+}
+
+TEST(random, attention_takes_a_number_only_if_it_drops_weights) {
+  const Tensor q = ones({1, 2, 3, 4});
+  const random::State before = random::state();
+  attention(q, q, q);
+  attention(q, q, q, {.dropout = 0.5, .seed = 1});
+  EXPECT_THROW(attention(q, ones({1, 2, 3, 5}), q, {.dropout = 0.5}), Error);  // refused
+  EXPECT_EQ(random::state(), before);
+  attention(q, q, q, {.dropout = 0.5});
+  EXPECT_EQ(random::state().calls, before.calls + 1);
 }
 
 TEST(random, recompute_draws_the_same_dropout_mask_again) {

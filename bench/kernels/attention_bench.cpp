@@ -1,6 +1,6 @@
 // Causal attention, 8 heads of depth 64, forward and backward: checks the result, then prints time, GFLOP/s (causal:
 // 7 products, halved), scratch, and what doubling the length costs.
-//   attention_bench [threads = 1] [longest = 16384]
+//   attention_bench [threads = 1] [longest = 16384] [dropout = 0]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,8 +23,10 @@ struct Case {
   cpu::AttentionShape shape;
   std::vector<float> q, k, v, o, statistics, d_o, dq, dk, dv;
   std::vector<char> scratch;
+  cpu::AttentionDropout dropout;
 
-  explicit Case(int64_t length) : shape{1, kHeads, length, length, kDepth, kDepth, true} {
+  Case(int64_t length, double rate) : shape{1, kHeads, length, length, kDepth, kDepth, true} {
+    dropout.threshold = static_cast<std::uint64_t>(rate * 0x1p32), dropout.scale = 1 / (1 - rate);
     const std::size_t size = static_cast<std::size_t>(kHeads * length * kDepth);
     std::mt19937 engine(1);
     std::uniform_real_distribution<float> values(-1, 1);
@@ -42,7 +44,7 @@ struct Case {
 
   void forward() {
     cpu::attention_kernels<float>().forward(
-        {shape, {}, kScale, q.data(), k.data(), v.data(), o.data(), statistics.data(), scratch.data()});
+        {shape, {}, kScale, q.data(), k.data(), v.data(), o.data(), statistics.data(), scratch.data(), dropout});
   }
   void backward() {
     cpu::attention_kernels<float>().backward({shape,
@@ -57,7 +59,8 @@ struct Case {
                                               dq.data(),
                                               dk.data(),
                                               dv.data(),
-                                              scratch.data()});
+                                              scratch.data(),
+                                              dropout});
   }
 };
 
@@ -70,20 +73,25 @@ double error(const Case& c) {
     for (int64_t d = 0; d < kDepth; ++d) total += double{a[d]} * b[d];
     return total;
   };
-  std::vector<double> o(length * kDepth), dq(o.size()), dk(o.size()), dv(o.size()), p(length), dp(length);
+  const auto factor = [&](int64_t weight) {
+    const std::uint32_t word = random::words(c.dropout.key, static_cast<std::uint64_t>(weight / 4))[weight % 4];
+    return word >= c.dropout.threshold ? c.dropout.scale : 0;
+  };
+  std::vector<double> o(length * kDepth), dq(o.size()), dk(o.size()), dv(o.size()), p(length), dp(length), kept(length);
   for (int64_t i = 0; i < length; ++i) {
     double total = 0, delta = 0;
     for (int64_t j = 0; j <= i; ++j) total += p[j] = std::exp(kScale * dot(row(c.q, i), row(c.k, j)));
     for (int64_t j = 0; j <= i; ++j) {
       p[j] /= total;
-      dp[j] = dot(row(c.d_o, i), row(c.v, j));
+      kept[j] = factor(((kHeads - 1) * length + i) * length + j);
+      dp[j] = kept[j] * dot(row(c.d_o, i), row(c.v, j));
       delta += p[j] * dp[j];
     }
     for (int64_t j = 0; j <= i; ++j)
       for (int64_t d = 0; d < kDepth; ++d) {
         const double ds = p[j] * (dp[j] - delta) * kScale;
-        o[i * kDepth + d] += p[j] * row(c.v, j)[d];
-        dv[j * kDepth + d] += p[j] * row(c.d_o, i)[d];
+        o[i * kDepth + d] += kept[j] * p[j] * row(c.v, j)[d];
+        dv[j * kDepth + d] += kept[j] * p[j] * row(c.d_o, i)[d];
         dq[i * kDepth + d] += ds * row(c.k, j)[d];
         dk[j * kDepth + d] += ds * row(c.q, i)[d];
       }
@@ -122,10 +130,10 @@ Times measure(Case& c, int runs) {
   return best;
 }
 
-int run(int threads, int64_t longest) {
+int run(int threads, int64_t longest, double rate) {
   config::set_threads(threads);
   for (const int64_t length : {256, 1024, 4096}) {
-    Case c(length);
+    Case c(length, rate);
     c.forward(), c.backward();
     const double distance = length <= 1024 ? error(c) : 0;
     if (!(distance < 5e-5))
@@ -139,7 +147,7 @@ int run(int threads, int64_t longest) {
   }
   double last_time = 0, last_bytes = 0;
   for (int64_t length = 512; length <= longest; length *= 2) {
-    Case c(length);
+    Case c(length, rate);
     const Times t = measure(c, 2);
     const double time = t.forward + t.backward, bytes = static_cast<double>(c.forward_bytes() + c.backward_bytes());
     std::printf("T %5ld  both %9.2f ms  scratch forward %7.2f MiB backward %7.2f MiB", long{length}, time * 1e3,
@@ -155,5 +163,6 @@ int run(int threads, int64_t longest) {
 }  // namespace thalweg::bench
 
 int main(int argc, char** argv) {
-  return thalweg::bench::run(argc > 1 ? std::atoi(argv[1]) : 1, argc > 2 ? std::atol(argv[2]) : 16384);
+  return thalweg::bench::run(argc > 1 ? std::atoi(argv[1]) : 1, argc > 2 ? std::atol(argv[2]) : 16384,
+                             argc > 3 ? std::atof(argv[3]) : 0);
 }

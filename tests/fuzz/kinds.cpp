@@ -62,8 +62,8 @@ Tensor softmax(const Operands& o) { return tw::softmax(o.a) * static_cast<double
 
 Tensor products(const Operands& o) {
   const Tensor a = tw::tanh(pairs(o.a)), b = tw::tanh(pairs(o.b));
-  const Tensor scores = tw::softmax(tw::matmul(a, b, {.transpose_b = true}) * 0.5);  // [n, f / 2, f / 2]
-  return flat(tw::matmul(scores, b), o.a);
+  const Tensor weights = tw::softmax(tw::matmul(a, b, {.transpose_b = true}) * 0.5);  // [n, f / 2, f / 2]
+  return flat(tw::matmul(o.choice % 2 == 0 ? weights : tw::dropout(weights, 0.25), b), o.a);
 }
 
 Tensor recompute(const Operands& o) {

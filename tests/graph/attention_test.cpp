@@ -70,6 +70,24 @@ const Way ways[] = {
        const auto weights = tw::softmax(tw::where(hidden, -1e9, scores));
        return tw::reshape(tw::matmul(weights, merge(v)), {batch, heads, time, size});
      }},
+    {"dropout",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto weights = tw::softmax(tw::matmul(q, k, {.transpose_b = true}) * 0.3);
+       return tw::matmul(tw::dropout(weights, 0.25, {.seed = 5}), v);
+     }},
+    {"dropout_and_causal_with_heads_in_the_batch",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto below = tw::band_part(tw::ones({time, time}, q.dtype()), -1, 0);
+       const auto scores = tw::matmul(merge(q), merge(k), {.transpose_b = true}) * 0.3 + (1 - below) * -1e9;
+       const auto weights = tw::dropout(tw::softmax(scores), 0.5, {.seed = 6});
+       return tw::reshape(tw::matmul(weights, merge(v)), {batch, heads, time, size});
+     }},
+    {"dropout_and_padding",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3;
+       const auto weights = tw::softmax(tw::where(for_all_queries(seen), scores, -1e9));
+       return tw::matmul(tw::dropout(weights, 0.1, {.seed = 7}), v);
+     }},
 };
 
 std::vector<tw::Tensor> evaluate(Attend attend, bool gradients, const std::vector<tw::Tensor>& in) {
@@ -155,10 +173,45 @@ TEST(Attention, queries_that_see_no_key_get_the_mean_of_the_values) {
   auto in = make_inputs(tw::f64);
   in[3] = in[3] & tw::reshape(tw::tensor({1.f, 0.f}) > 0, {batch, 1});  // nothing of the second example
   for (const Way& way : ways) {
-    if (way.name != std::string("padding_by_where") && way.name != std::string("causal_and_padding")) continue;
+    const std::string name = way.name;
+    if (name != "padding_by_where" && name != "causal_and_padding" && name != "dropout_and_padding") continue;
     const auto eager = evaluate(way.attend, true, in), found = compiled(way.attend, true)(in[0], in[1], in[2], in[3]);
     for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << way.name << i;
   }
+}
+
+// Here the mask hides from some queries all keys before them, and from none those after.
+TEST(Attention, causal_queries_that_see_no_key_get_what_dropout_leaves_of_equal_weights) {
+  const Attend attend = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+    const auto below = tw::cast(tw::band_part(tw::ones({time, time}), -1, 0), tw::boolean);
+    const auto scores = tw::where(below & for_all_queries(seen), tw::matmul(q, k, {.transpose_b = true}), -1e9);
+    return tw::matmul(tw::dropout(tw::softmax(scores), 0.25, {.seed = 8}), v);
+  };
+  auto in = make_inputs(tw::f64);
+  in[3] = (!in[3]) | tw::reshape(tw::tensor({0.f, 1.f}) > 0, {batch, 1});  // the last four keys of the first example
+  const auto f = compiled(attend, true);
+  EXPECT_EQ(count(f.plan(in[0], in[1], in[2], in[3]).state().compiled.graph, tw::attention_backward_info()), 1);
+  const auto eager = evaluate(attend, true, in), found = f(in[0], in[1], in[2], in[3]);
+  for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << i;
+}
+
+// The numbers of the call are those of the eager one, in every call, whole or in parts.
+TEST(Attention, dropout_without_a_seed_draws_what_the_program_would_have_drawn) {
+  const auto in = make_inputs(tw::f32);
+  const auto attend = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+    tw::GradientTape tape;
+    tape.watch(v);
+    const auto weights = tw::dropout(tw::softmax(tw::matmul(q, k, {.transpose_b = true})), 0.5);
+    const auto o = tw::dropout(tw::matmul(weights, v), 0.5);
+    return std::vector<tw::Tensor>{o, tape.gradient(tw::reduce_sum(o * o), v)};
+  };
+  const auto f = tw::function(attend, {.check_against_eager = true});
+  EXPECT_EQ(count(f.plan(in[0], in[1], in[2]).state().compiled.graph, tw::attention_backward_info()), 1);
+  tw::random::set_seed(4);
+  const auto first = f(in[0], in[1], in[2]), second = f(in[0], in[1], in[2]);
+  EXPECT_GT(difference(second[0], first[0]), 0.1);
+  tw::random::set_seed(4);
+  EXPECT_LT(difference(f(in[0], in[1], in[2])[0], first[0]), 1e-6);
 }
 
 TEST(Attention, weights_that_are_read_elsewhere_stay) {
@@ -173,7 +226,12 @@ TEST(Attention, weights_that_are_read_elsewhere_stay) {
             }),
             0);
   EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
-              return tw::matmul(tw::dropout(tw::softmax(tw::matmul(q, k, {.transpose_b = true})), 0.5), v);
+              const auto weights = tw::softmax(tw::matmul(q, k, {.transpose_b = true}));
+              return tw::matmul(tw::dropout(weights, 0.5), v) + tw::matmul(weights, v);
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              return tw::matmul(tw::dropout(tw::softmax(tw::matmul(q, k, {.transpose_b = true})), 1), v);
             }),
             0);
 }

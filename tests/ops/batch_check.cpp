@@ -75,6 +75,14 @@ struct SetFirst final : FieldVisitor {
   std::int64_t first;
 };
 
+// The elements that a call draws words for: those of its input, or the weights of attention.
+std::int64_t numbered_elements(const RecordedCall& call) {
+  const std::string_view name = call.info->name;
+  if (name == "dropout") return call.inputs[0].size();
+  if (!name.starts_with("attention")) return 0;
+  return call.inputs[0].shape().product(0, 3) * call.inputs[1].shape()[2];
+}
+
 struct Chunk {
   std::int64_t begin, count;  // examples
 };
@@ -92,9 +100,8 @@ std::vector<Tensor> run_chunk(const RecordedCall& call, const Assignment& assign
     inputs.push_back(cut(call.inputs[i], assignment.inputs[i], chunk));
   const auto op = call.info->with_batch ? call.info->with_batch(call.op.get(), assignment.outputs[0], chunk.count)
                                         : call.info->copy(call.op.get());
-  if (std::string_view(call.info->name) == "dropout") {
-    const std::int64_t per_example = call.inputs[0].size() / assignment.examples;
-    SetFirst set(chunk.begin * per_example);
+  if (const std::int64_t numbered = numbered_elements(call); numbered > 0) {
+    SetFirst set(chunk.begin * (numbered / assignment.examples));
     call.info->visit(const_cast<void*>(op.get()), set);
   }
   return apply(*call.info, op.get(), inputs);

@@ -43,6 +43,7 @@ TEST(File, nodes_that_only_a_stranger_makes_are_refused) {
   EXPECT_THROW(check_node(softmax_info(), {{f16, {2, 4}}}), Error);          // its kernel knows f32 and f64
   EXPECT_NO_THROW(check_node(attention_backward_info(), {q, q, q, q, statistics, q}));
   EXPECT_THROW(check_node(attention_backward_info(), {q, q, q, q, q, q}), Error);
+  EXPECT_THROW(check_node(attention_backward_info(), {q, q, q, q, statistics, q, {i64, {4}}}), Error);  // drops nothing
   EXPECT_THROW(check_node(batch_norm_pool_info(), {{f16, {1, 2, 4}}, row, row}), Error);
   EXPECT_THROW(check_node(matmul_info(), {x, {f64, {4, 2}}}), Error);
   EXPECT_THROW(check_node(concat_info(), {x, x}, "axis", 7), Error);

@@ -175,6 +175,27 @@ TEST(Budget, dropout_is_the_same_in_every_plan) {
   }
 }
 
+// The weights of an example are 162: a part begins anywhere in a block of random words.
+TEST(Budget, dropout_of_attention_is_the_same_in_parts) {
+  constexpr std::int64_t examples = 32, time = 9, heads = 2, size = 8, width = heads * size;
+  const Tensor x = random::normal({examples, time, width}, {.seed = 1});
+  Variable w(random::normal({width, 3 * width}, {.seed = 4}), {.name = "w"});
+  const auto body = [&](const Tensor& a) {
+    GradientTape tape;
+    const auto qkv = unstack(transpose(reshape(matmul(a, w), {a.shape()[0], time, 3, heads, size}), {2, 0, 3, 1, 4}));
+    return tape.gradient(reduce_sum(square(attention(qkv[0], qkv[1], qkv[2], {.causal = true, .dropout = 0.3}))), w);
+  };
+  random::set_seed(1);
+  const auto free = function(body, {.check_against_eager = true});
+  const auto want = free(x);
+  const auto& plan = free.plan(x);
+  const auto fixed = plan.state().compiled.state_bytes + plan.state().compiled.result_bytes;
+  random::set_seed(1);
+  const auto bounded = function(body, {.memory_budget = fixed + (plan.peak_bytes() - fixed) / 2});
+  EXPECT_TRUE(near(bounded(x), want, 1e-5));
+  EXPECT_GT(bounded.plan(x).micro_batches(), 1);
+}
+
 TEST(Budget, of_several_signatures_is_kept_by_each) {
   const auto f = function(
       [](const Tensor& x) {  // a vector takes an arena, a matrix a result

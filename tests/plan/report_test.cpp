@@ -219,6 +219,24 @@ TEST(Report, warns_of_attention_by_hand) {
   EXPECT_EQ(square.plan(tw::Spec{tw::f32, {256, 256}}).report().find("warning"), std::string::npos);
 }
 
+TEST(Report, warns_of_attention_to_a_sequence_of_another_length) {
+  // Scores go through tanh, which no fused op knows.
+  const auto attend = [](const tw::Tensor& q, const tw::Tensor& k) {
+    return tw::matmul(tw::dropout(tw::softmax(tw::tanh(tw::matmul(q, k, {.transpose_b = true}))), 0.1), k);
+  };
+  const auto report = [](const auto& f, std::int64_t keys) {
+    return f.plan(tw::Spec{tw::f32, {2, 256, 64}}, tw::Spec{tw::f32, {2, keys, 64}}).report();
+  };
+  const auto by_hand = tw::function(attend);
+  expect_contains(report(by_hand, 160), "f32 [2, 256, 160]: 320.00 KiB that tw::attention would not keep");
+  EXPECT_EQ(report(by_hand, 100).find("warning"), std::string::npos);
+  // Nor are the chances of classes weights of attention.
+  const auto classes = tw::function([](const tw::Tensor& x, const tw::Tensor& y) {
+    return tw::softmax(tw::matmul(x, tw::reshape(y, {64, y.size() / 64})));
+  });
+  EXPECT_EQ(report(classes, 160).find("warning"), std::string::npos);
+}
+
 TEST(Report, draws_the_timeline) {
   Net net;
   const std::string path = fresh_path("thalweg_plan.svg");

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "thalweg/core/tracer.h"
+#include "thalweg/ops/attention/gradients.h"
 #include "thalweg/ops/concat/row_stack.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -164,7 +165,7 @@ std::vector<Tensor> SeedMap::drop_out(const OpInfo& info, const void* op, std::s
 SeedMap::Growth SeedMap::find_growth(const OpInfo& info, const void* op, std::span<const Tensor> inputs,
                                      const Specs& outputs) const {
   Growth best;
-  if (!info.batch_rule) return best;
+  if (!info.batch_rule || drops_weights(info, op)) return best;
   const auto specs = specs_of(inputs);
   const auto lead = std::find_if(inputs.begin(), inputs.end(), [&](const Tensor& t) { return maps(t); });
   const auto place = static_cast<std::size_t>(lead - inputs.begin());

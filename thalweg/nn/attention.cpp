@@ -1,19 +1,12 @@
 #include "thalweg/nn/attention.h"
 
-#include <cmath>
-
 #include "thalweg/core/check.h"
 #include "thalweg/nn/training.h"
 #include "thalweg/ops/attention/attention.h"
-#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/concat/concat.h"
-#include "thalweg/ops/creation/creation.h"
-#include "thalweg/ops/diagonal/diagonal.h"
-#include "thalweg/ops/dropout/dropout.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/reshape/reshape.h"
-#include "thalweg/ops/softmax/softmax.h"
 #include "thalweg/ops/tile/tile.h"
 #include "thalweg/ops/transpose/transpose.h"
 
@@ -28,26 +21,6 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
 // [batch, heads, time, size] -> [batch, time, heads * size]
 Tensor join_heads(const Tensor& x) {
   return reshape(transpose(x, {0, 2, 1, 3}), {x.shape()[0], x.shape()[2], x.shape()[1] * x.shape()[3]});
-}
-
-// Attention whose weights are dropped, which needs them all at once.
-Tensor dropped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options, double rate) {
-  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.shape().last())));
-  Tensor seen = options.mask;
-  if (options.causal) {
-    const Tensor causal = cast(band_part(ones({q.shape()[2], k.shape()[2]}), -1, 0), boolean);
-    seen = seen.defined() ? seen & causal : causal;
-  }
-  Tensor scores = matmul(q, k, {.transpose_b = true}) * scale;
-  if (seen.defined()) scores = where(seen, scores, -1e30);
-  Tensor weights = softmax(scores);
-  if (seen.defined()) weights = where(seen, weights, 0);  // a query that sees nothing gives zeros
-  return matmul(thalweg::dropout(weights, rate), v);
-}
-
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& options, double dropout) {
-  const bool drops = dropout > 0 && is_training();
-  return drops ? dropped_attention(q, k, v, options, dropout) : attention(q, k, v, options);
 }
 
 // The defaults that depend on other options.
@@ -117,10 +90,10 @@ Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& value, 
   Tensor k = split_heads(key_(call.key.defined() ? call.key : value), kv_heads);
   Tensor v = split_heads(value_(value), kv_heads);
   if (group > 1) k = repeat(k, group, 1), v = repeat(v, group, 1);
-  Attention options{.causal = call.use_causal_mask};
+  Attention options{.causal = call.use_causal_mask, .dropout = is_training() ? options_.dropout : 0};
   if (const Tensor& mask = call.attention_mask; mask.defined())
     options.mask = mask.rank() == 3 ? expand_dims(mask, 1) : mask;  // the same for all heads
-  Tensor y = (*output_)(join_heads(attend(q, k, v, options, options_.dropout)));
+  Tensor y = (*output_)(join_heads(attention(q, k, v, options)));
   note_output(y.shape());
   return y;
 }
@@ -150,8 +123,8 @@ Tensor SelfAttention::call(const Tensor& x) {
   // One copy puts queries, keys and values apart and heads before time.
   const Tensor all = transpose(reshape((*qkv_)(x), {batch, time, 3, heads, size}), {2, 0, 3, 1, 4});
   const auto parts = unstack(all, 0);
-  return (*projection_)(
-      join_heads(attend(parts[0], parts[1], parts[2], {.causal = options_.causal}, options_.dropout)));
+  const Attention options{.causal = options_.causal, .dropout = is_training() ? options_.dropout : 0};
+  return (*projection_)(join_heads(attention(parts[0], parts[1], parts[2], options)));
 }
 
 }  // namespace thalweg::nn

@@ -1,10 +1,11 @@
 #include "thalweg/plan/report.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "thalweg/core/check.h"
+#include "thalweg/graph/passes/matching.h"
+#include "thalweg/ops/registry.h"
 #include "thalweg/plan/cost.h"
 
 namespace thalweg {
@@ -12,12 +13,24 @@ namespace {
 
 constexpr std::int64_t long_sequence = 128;  // shorter ones cost little
 
-bool is_attention_shaped(const Node& node, const Spec& spec) {
+// Whether a product with other batches of matrices reads the weights, or what dropout leaves of them.
+bool weighs_matrices(const GraphView& view, ValueId weights) {
+  const auto readers = view.readers(weights);
+  return std::any_of(readers.begin(), readers.end(), [&](const Reader& reader) {
+    const Node& node = view.node(reader.node);
+    if (is_op(node, dropout_info())) return weighs_matrices(view, node.outputs[0]);
+    return is_op(node, matmul_info()) && view.graph().spec(Product(node, reader.input).other.value).rank() >= 3;
+  });
+}
+
+bool is_attention_shaped(const GraphView& view, const Node& node, const Spec& spec) {
   const int rank = spec.rank();
-  if (rank < 2 || spec.shape[rank - 1] != spec.shape[rank - 2] || spec.shape.last() < long_sequence) return false;
+  if (rank < 2 || std::min(spec.shape.last(), spec.shape[rank - 2]) < long_sequence) return false;
+  const bool softmax = is_op(node, softmax_info());
+  // One of unequal lengths may as well be that of many classes at many places.
+  if (spec.shape.last() != spec.shape[rank - 2]) return softmax && weighs_matrices(view, node.outputs[0]);
   // The gradient of a square kernel is a square matmul too, but never one of a batch.
-  const bool product = std::strcmp(node.info->name, "matmul") == 0 && rank >= 3;
-  return product || std::strcmp(node.info->name, "softmax") == 0;
+  return softmax || (is_op(node, matmul_info()) && rank >= 3);
 }
 
 double work_of(const Graph& graph) {
@@ -100,9 +113,10 @@ Ladder ladder_of(const PlanState& plan) { return ladder_of(plan.traced, plan.opt
 std::vector<AttentionValue> attention_values(const Graph& graph) {
   std::vector<AttentionValue> list;
   std::map<std::pair<Layer, const OpInfo*>, std::size_t> known;
+  const GraphView view(graph);
   for (const auto& node : graph.nodes) {
     const Spec& spec = graph.spec(node.outputs[0]);
-    if (!is_attention_shaped(node, spec)) continue;
+    if (!is_attention_shaped(view, node, spec)) continue;
     const auto [found, added] = known.try_emplace({node.layer, node.info}, list.size());
     if (added)
       list.push_back({fmt::format("{} %{}", describe(node), node.outputs[0]), spec, 1, spec.bytes()});

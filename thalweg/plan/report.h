@@ -10,7 +10,7 @@ namespace thalweg {
 // The plans that this one was chosen from. Runs the passes again.
 Ladder ladder_of(const PlanState& plan);
 
-// Values of time x time that attention written by hand makes and tw::attention does not, largest first; those of a
+// Values of queries x keys that attention written by hand makes and tw::attention does not, largest first; those of a
 // layer and op together.
 struct AttentionValue {
   std::string name;  // "block0/attention softmax %12"

@@ -1,8 +1,9 @@
 // Attention written in single ops, forward and backward, becomes the attention op, which never holds all scores:
 //   %3 = matmul %q %k {transpose_b = 1};  %4 = multiply %3 0.125;  %5 = where %seen %4 -1e9;  %6 = softmax %5
 //   %7 = matmul %6 %v     becomes     %7, %8 = attention %q %k %v %seen {scale = 0.125}
-// and its gradient (two products around softmax_backward, two after it) becomes attention_backward. Nothing changes if
-// the scores or weights are read by anything else, for example dropout.
+// and its gradient (two products around softmax_backward, two after it) becomes attention_backward. Dropout between the
+// softmax and the product becomes that of the op, by the same key: the same weights are dropped. Nothing changes if the
+// scores or weights are read by anything else.
 //
 // Results differ by rounding. A query that sees no key gives the mean of all values where hidden scores are set to one
 // number, as the single ops do. Where they are lowered by it, or set to -infinity, it gives zeros and no gradients: the
@@ -25,10 +26,11 @@ constexpr double hiding = -1e4;  // scores lower by this much weigh exactly 0
 struct Match {
   Matrix q, k, v;
   Term scores;
-  int forward = -1;   // the node that makes o
-  int backward = -1;  // the first node of the gradient
-  ValueId d_o = -1;   // -1: no gradient
-  Matrix dq, dk, dv;  // what to replace; -1: not wanted
+  const Node* dropout = nullptr;  // of the weights; null: none
+  int forward = -1;               // the node that makes o
+  int backward = -1;              // the first node of the gradient
+  ValueId d_o = -1;               // -1: no gradient
+  Matrix dq, dk, dv;              // what to replace; -1: not wanted
 };
 
 class Recogniser {
@@ -50,23 +52,48 @@ class Recogniser {
   std::optional<Match> match_attention(const Node& softmax) {
     Match match;
     if (!match_scores(softmax, match)) return std::nullopt;
-    int softmax_backward = -1, values_gradient = -1;
-    for (const Reader& reader : view_.readers(softmax.outputs[0])) {
+    WeightReaders readers;
+    if (!match_readers(softmax, readers)) return std::nullopt;
+    match.forward = readers.product;
+    if (readers.dropout >= 0) match.dropout = &view_.node(readers.dropout);
+    match.v = Product(view_.node(match.forward), 0).other;
+    const ValueId weights = match.dropout ? match.dropout->outputs[0] : softmax.outputs[0];
+    if (readers.values_gradient >= 0 && !match_values_gradient(weights, readers.values_gradient, match))
+      return std::nullopt;
+    if (readers.softmax_backward >= 0 && !match_scores_gradient(readers.softmax_backward, match)) return std::nullopt;
+    if (match.d_o >= 0 && match.backward <= match.forward) return std::nullopt;
+    return has_one_batch(match, softmax) ? std::optional(match) : std::nullopt;
+  }
+
+  struct WeightReaders {
+    int product = -1, values_gradient = -1, softmax_backward = -1, dropout = -1;
+  };
+
+  // The weights are read once as each of these; the products read what dropout leaves of them, if there is one.
+  bool match_readers(const Node& softmax, WeightReaders& found) const {
+    if (!match_readers_of(softmax.outputs[0], found)) return false;
+    if (found.dropout < 0) return found.product >= 0;
+    const Node& dropout = view_.node(found.dropout);
+    if (found.product >= 0 || found.values_gradient >= 0 || !(real_field(dropout, "rate") < 1)) return false;
+    const int softmax_backward = found.softmax_backward;
+    return match_readers_of(dropout.outputs[0], found) && found.product >= 0 &&
+           found.softmax_backward == softmax_backward;
+  }
+
+  bool match_readers_of(ValueId weights, WeightReaders& found) const {
+    for (const Reader& reader : view_.readers(weights)) {
       const Node& node = view_.node(reader.node);
       int* place = nullptr;
       if (is_op(node, softmax_backward_info()) && reader.input == 0)
-        place = &softmax_backward;
+        place = &found.softmax_backward;
+      else if (is_op(node, dropout_info()))
+        place = &found.dropout;
       else if (is_op(node, matmul_info()))
-        place = reader.input == 0 && integer_field(node, "transpose_a") == 0 ? &match.forward : &values_gradient;
-      if (!place || *place >= 0) return std::nullopt;
+        place = reader.input == 0 && integer_field(node, "transpose_a") == 0 ? &found.product : &found.values_gradient;
+      if (!place || *place >= 0) return false;
       *place = reader.node;
     }
-    if (match.forward < 0) return std::nullopt;
-    match.v = Product(view_.node(match.forward), 0).other;
-    if (values_gradient >= 0 && !match_values_gradient(softmax, values_gradient, match)) return std::nullopt;
-    if (softmax_backward >= 0 && !match_scores_gradient(softmax_backward, match)) return std::nullopt;
-    if (match.d_o >= 0 && match.backward <= match.forward) return std::nullopt;
-    return has_one_batch(match, softmax) ? std::optional(match) : std::nullopt;
+    return true;
   }
 
   // The scores follow from one product, and only the softmax reads them.
@@ -84,10 +111,9 @@ class Recogniser {
   }
 
   // p^T do, or do^T p where v is stored transposed.
-  bool match_values_gradient(const Node& softmax, int index, Match& match) {
+  bool match_values_gradient(ValueId weights, int index, Match& match) {
     const Node& node = view_.node(index);
-    const int weights = view_.behind_reshapes(node.inputs[0]) == softmax.outputs[0] ? 0 : 1;
-    const Product product(node, weights);
+    const Product product(node, view_.behind_reshapes(node.inputs[0]) == weights ? 0 : 1);
     const bool fits = product.is_left ? product.transposed && !product.other.transposed
                                       : !product.transposed && product.other.transposed;
     if (!fits) return false;
@@ -103,10 +129,9 @@ class Recogniser {
 
   bool match_scores_gradient(int index, Match& match) {
     const Node& softmax_backward = view_.node(index);
-    ValueId d_weights = softmax_backward.inputs[1];
-    if (view_.readers(view_.behind_reshapes(d_weights)).size() != 1) return false;
-    d_weights = view_.behind_reshapes(d_weights);
-    const int at = view_.maker_index(d_weights);
+    int at = maker_for_one(softmax_backward.inputs[1]);
+    if (match.dropout && at >= 0)
+      at = is_same_dropout(view_.node(at), *match.dropout) ? maker_for_one(view_.node(at).inputs[0]) : -1;
     if (at < 0 || !is_op(view_.node(at), matmul_info())) return false;
     const Product product(view_.node(at), 0);  // do v^T
     if (product.transposed || !is_same(product.other.value, match.v.value) ||
@@ -115,6 +140,19 @@ class Recogniser {
     if (!note_gradient(view_.node(at).inputs[0], at, match)) return false;
     const ValueId d_scores = gradient_of_product(softmax_backward.outputs[0], match.scores);
     return d_scores >= 0 && match_operand_gradients(d_scores, match);
+  }
+
+  // The node that makes what this value is a reshape of, if nobody else reads it; -1: none.
+  int maker_for_one(ValueId value) const {
+    const ValueId made = view_.behind_reshapes(value);
+    return view_.readers(made).size() == 1 ? view_.maker_index(made) : -1;
+  }
+
+  // Whether both drop elements of the same numbers.
+  static bool is_same_dropout(const Node& a, const Node& b) {
+    const auto key = [](const Node& node) { return fields::key(node.info->visit, node.op.get()); };
+    return is_op(a, dropout_info()) && key(a) == key(b) && a.inputs.size() == b.inputs.size() &&
+           (a.inputs.size() < 2 || a.inputs[1] == b.inputs[1]);
   }
 
   // Follows the gradient of the softmax to that of the product: scaled as the scores were, 0 where keys are hidden.
@@ -200,12 +238,13 @@ class Recogniser {
     return edits_.insert(before, row_op(which), make_attributes(row_op(which)), std::move(inputs))[0];
   }
 
-  // The mask that all literals make together; -1: none is left but that of causal attention.
-  ValueId make_mask(int before, const Term& scores, bool& causal) {
+  // The mask that all literals make together; -1: none is left but that of causal attention, which is told in `causal`
+  // unless that is null.
+  ValueId make_mask(int before, const Term& scores, bool* causal) {
     ValueId mask = -1;
     for (const Literal& literal : scores.literals) {
-      if (literal.known.defined() && is_causal(literal.known)) {
-        causal = true;
+      if (causal && literal.known.defined() && is_causal(literal.known)) {
+        *causal = true;
         continue;
       }
       Shape sizes = literal.shape;
@@ -253,32 +292,59 @@ class Recogniser {
                {d_v, row(before, Row::multiply, {over_rows(before, reduce_sum_info(), shared), share})});
   }
 
+  // Lets queries without keys see them all. Gives the condition of the others, [.., queries or 1, 1].
+  ValueId show_all_keys(int before, ValueId& mask) {
+    const std::vector<std::int64_t> last{edits_.spec(mask).rank() - 1};
+    const auto keys = make_attributes(reduce_any_info(), {{"axes", last}, {"keepdims", std::int64_t{1}}});
+    const ValueId sees = edits_.insert(before, reduce_any_info(), keys, {mask})[0];
+    mask = row(before, Row::logical_or, {mask, row(before, Row::logical_not, {sees})});
+    return sees;
+  }
+
+  // x where the condition holds, or everywhere if it is -1; else 0.
+  ValueId select(int before, ValueId condition, ValueId x) {
+    return condition < 0 ? x : row(before, Row::where, {condition, x, number(0, edits_.spec(x).dtype)});
+  }
+
+  // The attributes of attention or of its gradient.
+  static std::shared_ptr<const void> attributes(const OpInfo& info, const Match& match, bool causal) {
+    const FieldValue is_causal{"causal", std::int64_t{causal}}, scale{"scale", match.scores.scale};
+    if (!match.dropout) return make_attributes(info, {is_causal, scale});
+    const auto number = [&](const char* name) { return FieldValue{name, integer_field(*match.dropout, name)}; };
+    return make_attributes(info, {is_causal, scale, FieldValue{"rate", real_field(*match.dropout, "rate")},
+                                  number("seed"), number("ordinal"), number("first")});
+  }
+
   void rewrite(const Match& match) {
     const int at = match.forward;
     const Node& product = view_.node(at);
     const Shape leading = leading_axes(match.scores, shape(product.inputs[0]));
+    const bool drops = match.dropout && real_field(*match.dropout, "rate") > 0;
+    const bool means = gives_means(match.scores);
     bool causal = false;
-    const ValueId mask = make_mask(at, match.scores, causal);
+    ValueId mask = make_mask(at, match.scores, drops && means ? nullptr : &causal);
+    // Under dropout queries without keys give what it leaves of equal weights: such a query is 0 and sees all keys.
+    const ValueId sees = drops && means ? show_all_keys(at, mask) : -1;
     const auto operands = [&](ValueIds list) {
       if (mask >= 0) list.push_back(mask);
+      if (drops && match.dropout->inputs.size() > 1) list.push_back(match.dropout->inputs[1]);
       return list;
     };
-    const auto attributes = [&](const OpInfo& info) {
-      return make_attributes(info, {{"causal", std::int64_t{causal}}, {"scale", match.scores.scale}});
-    };
-    const ValueId q = as_four_axes(at, match.q, leading), k = as_four_axes(at, match.k, leading),
+    const ValueId q = select(at, sees, as_four_axes(at, match.q, leading)), k = as_four_axes(at, match.k, leading),
                   v = as_four_axes(at, match.v, leading);
-    const ValueIds made = edits_.insert(at, attention_info(), attributes(attention_info()), operands({q, k, v}));
-    const ValueId without_keys = gives_means(match.scores) ? queries_without_keys(at, made[1]) : -1;
+    const ValueIds made =
+        edits_.insert(at, attention_info(), attributes(attention_info(), match, causal), operands({q, k, v}));
+    const ValueId without_keys = means && !drops ? queries_without_keys(at, made[1]) : -1;
     ValueId o = made[0];
     if (without_keys >= 0) o = row(at, Row::where, {without_keys, over_rows(at, reduce_mean_info(), v), o});
     edits_.replace(at, Matrix{product.outputs[0]}, o);
     if (match.d_o < 0) return;
     const int then = match.backward;
     const ValueId d_o = as_four_axes(then, {match.d_o}, leading);
-    const ValueIds gradients = edits_.insert(then, attention_backward_info(), attributes(attention_backward_info()),
-                                             operands({q, k, v, o, made[1], d_o}));
-    edits_.replace(then, match.dq, gradients[0]);
+    const ValueIds gradients =
+        edits_.insert(then, attention_backward_info(), attributes(attention_backward_info(), match, causal),
+                      operands({q, k, v, o, made[1], d_o}));
+    edits_.replace(then, match.dq, select(then, sees, gradients[0]));
     edits_.replace(then, match.dk, gradients[1]);
     const ValueId d_v = gradients[2];
     edits_.replace(then, match.dv, without_keys < 0 ? d_v : add_shares(then, d_v, without_keys, d_o));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "thalweg/core/op.h"
 #include "thalweg/ops/attention/attention.h"
 
 namespace thalweg {
@@ -14,8 +15,11 @@ AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor
 struct AttentionGradients {
   Tensor q, k, v;
 };
-// d_o is the gradient of o.
+// d_o is the gradient of o. Dropout finds the weights that were dropped by its seed.
 AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
                                       const Tensor& statistics, const Tensor& d_o, const Attention& options);
+
+// Whether it is attention or its gradient with dropout: the weights are numbered, so that one more axis changes them.
+bool drops_weights(const OpInfo& info, const void* op);
 
 }  // namespace thalweg

@@ -1,8 +1,16 @@
+#include <cmath>
+
 #include "tests/support/sample.h"
 #include "thalweg/ops/attention/attention.h"
 #include "thalweg/ops/attention/gradients.h"
+#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/diagonal/diagonal.h"
+#include "thalweg/ops/dropout/dropout.h"
+#include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/pad/pad.h"
+#include "thalweg/ops/softmax/softmax.h"
 
 using namespace thalweg;
 using namespace thalweg::testing;
@@ -11,6 +19,8 @@ namespace {
 
 using In = const std::vector<Tensor>&;
 
+constexpr std::uint64_t seed = 11;  // of dropout
+
 struct Case {
   std::string label;
   Shape q, k, v;
@@ -18,9 +28,23 @@ struct Case {
   std::vector<Input> mask = {};  // none, or one
   std::optional<double> scale = std::nullopt;
   double raise = 0;  // see raised
+  double dropout = 0;
 
-  Attention options(const Tensor& seen) const { return {.causal = causal, .mask = seen, .scale = scale}; }
+  Attention options(const Tensor& seen) const {
+    return {.causal = causal, .mask = seen, .scale = scale, .dropout = dropout, .seed = seed};
+  }
 };
+
+// tw::dropout on the matrix of weights.
+Call dropped_in_single_ops(const Case& c) {
+  return [c](In in) {
+    Tensor seen = in.size() == 4 ? in[3] : ones({}, boolean);
+    if (c.causal) seen = seen & cast(band_part(ones({c.q[2], c.k[2]}), -1, 0), boolean);
+    const double scale = c.scale.value_or(1 / std::sqrt(static_cast<double>(c.q[3])));
+    const Tensor scores = where(seen, matmul(in[0], in[1], {.transpose_b = true}) * scale, -1e30);
+    return std::vector{matmul(dropout(where(seen, softmax(scores), 0), c.dropout, {.seed = seed}), in[2])};
+  };
+}
 
 // x with one more column, of this value.
 Tensor with_column(const Tensor& x, double value) { return pad(x, {{0, 0}, {0, 0}, {0, 0}, {0, 1}}, {.value = value}); }
@@ -45,6 +69,7 @@ void add_samples(std::vector<Sample>& list, const Case& c) {
     const auto [q, k] = raised(c, in);
     return std::vector{attention(q, k, in[2], c.options(in.size() == 4 ? in[3] : Tensor()))};
   };
+  if (c.dropout > 0) forward.oracle = dropped_in_single_ops(c);
   list.push_back(forward);
   const Shape d_o = c.q.with(3, c.v.last());
   Sample backward{.op = "attention_backward",
@@ -105,6 +130,10 @@ std::vector<Mistake> mistakes() {
               attention(q, q, q, {.mask = Tensor::from(std::vector<bool>(12), {3, 4})});
             },
             {"[attention]", "[2, 3, 4, 4]", "got [3, 4]"}),
+      wrong("dropout of everything", [=] { attention(q, q, q, {.dropout = 1}); },
+            {"[attention]", "dropout rate from 0 to less than 1", "got 1"}),
+      wrong("mask of whole numbers beside dropout", [=] { attention(q, q, q, {.mask = arange(4), .dropout = 0.5}); },
+            {"[attention]", "boolean mask", "i64"}),
   };
 }
 
@@ -129,6 +158,32 @@ TW_SAMPLES {
       {.label = "no queries", .q = {1, 2, 0, 4}, .k = {1, 2, 3, 4}, .v = {1, 2, 3, 4}},
       {.label = "no keys", .q = {1, 2, 3, 4}, .k = {1, 2, 0, 4}, .v = {1, 2, 0, 4}},
       {.label = "no batch", .q = {0, 2, 3, 4}, .k = {0, 2, 3, 4}, .v = {0, 2, 3, 4}},
+      {.label = "dropout", .q = q, .k = q, .v = q, .dropout = 0.25},
+      {.label = "dropout, causal",
+       .q = {2, 1, 8, 3},
+       .k = {2, 1, 8, 3},
+       .v = {2, 1, 8, 2},
+       .causal = true,
+       .dropout = 0.5},
+      {.label = "dropout and mask",
+       .q = q,
+       .k = {2, 3, 7, 4},
+       .v = {2, 3, 7, 4},
+       .mask = {mask({2, 1, 5, 7})},
+       .dropout = 0.25},
+      {.label = "dropout, all hidden at times",
+       .q = q,
+       .k = {2, 3, 1, 4},
+       .v = {2, 3, 1, 4},
+       .mask = {mask({5, 1})},
+       .dropout = 0.5},
+      {.label = "dropout in several blocks",
+       .q = {1, 2, 67, 8},
+       .k = {1, 2, 131, 8},
+       .v = {1, 2, 131, 8},
+       .causal = true,
+       .dropout = 0.1},
+      {.label = "dropout without keys", .q = {1, 2, 3, 4}, .k = {1, 2, 0, 4}, .v = {1, 2, 0, 4}, .dropout = 0.5},
   };
   std::vector<Sample> list;
   for (const auto& c : cases) add_samples(list, c);

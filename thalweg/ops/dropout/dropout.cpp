@@ -1,22 +1,16 @@
 #include "thalweg/ops/dropout/dropout.h"
 
-#include <cmath>
-
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
-#include "thalweg/ops/random/key.h"
+#include "thalweg/ops/dropout/keyed.h"
 #include "thalweg/ops/registry.h"
 
 namespace thalweg {
 namespace {
 
-struct Dropout {
-  double rate;
-  random::Key key;
-  std::int64_t first = 0;  // the number of the first element among those that the key is for
-};
+struct Dropout : KeyedDropout {};
 TW_FIELDS(Dropout, rate, key.seed, key.ordinal, first)
 
 Specs infer(const Dropout&, Inputs in) { return {in[0]}; }
@@ -26,15 +20,13 @@ Specs infer(const Dropout&, Inputs in) { return {in[0]}; }
 void run(const Dropout& op, Arrays in, Arrays out) {
   const auto drawn = random::drawn(op.key, in.size() > 1 ? &in[1] : nullptr, in[0].size());
   const std::int64_t first = op.first + drawn.first;
-  // An element stays when its word is at least rate * 2^32; rate 1 drops them all.
-  const auto threshold = static_cast<std::uint64_t>(std::llround(op.rate * 0x1p32));
-  const double scale = op.rate < 1 ? 1 / (1 - op.rate) : 0;
+  const std::uint64_t threshold = op.threshold();
   with_type(in[0].dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_integral_v<T>) {
       using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
       const auto* x = in[0].as<const T>();
       auto* y = out[0].as<T>();
-      const auto factor = static_cast<Compute>(scale);
+      const auto factor = static_cast<Compute>(op.scale());
       parallel_ranges(in[0].size(), 16 * 1024, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end;) {
           const auto element = static_cast<std::uint64_t>(first + i);
@@ -51,10 +43,8 @@ Keeps keeps(const Dropout&, Needs) { return {.inputs = {1}, .outputs = {}}; }  /
 
 // Linear, and its own transpose.
 Gradients gradient(const Dropout& op, const Kept& kept, const Tensors& dy, Needs) {
-  Tensors inputs{dy[0]};
-  if (kept.inputs() > 1) inputs.push_back(kept.input(1));
   Gradients result(static_cast<std::size_t>(kept.inputs()));
-  result[0] = apply(dropout_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
+  result[0] = dropout(dy[0], op, kept.inputs() > 1 ? kept.input(1) : Tensor());
   return result;
 }
 
@@ -71,6 +61,13 @@ BatchStates batch_rule(const Dropout&, Inputs in, BatchStates& states, std::int6
 
 TW_DEFINE_OP(dropout, Dropout)
 
+Tensor dropout(const Tensor& x, const KeyedDropout& keyed, const Tensor& state) {
+  const Dropout op{keyed};
+  Tensors inputs{x};
+  if (state.defined()) inputs.push_back(state);
+  return apply(dropout_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
+}
+
 // Checks come before the key, so that a refused call takes no number from the others.
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options) {
   check_defined("dropout", x);
@@ -78,9 +75,7 @@ Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options) {
                 "expected a rate of 0 to 1, got {}", rate);
   TW_CHECK_USER(is_float(x.dtype()), "dropout", "cast it first: tw::cast(x, tw::f32)", "expected a float dtype, got {}",
                 x.dtype());
-  const Dropout op{rate, random::next_key(options.seed), 0};
-  const Tensors inputs = random::with_state({x});
-  return apply(dropout_info(), static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
+  return dropout(x, {rate, random::next_key(options.seed)}, random::traced_state());
 }
 
 }  // namespace thalweg

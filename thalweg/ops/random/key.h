@@ -16,8 +16,8 @@ Key next_key(const std::optional<std::uint64_t>& seed);
 // where a batch is cut, the first example and how many there are (0: not cut).
 inline constexpr std::int64_t state_size = 4;
 
-// The inputs of a random op: these, and in a trace the state.
-Tensors with_state(Tensors inputs);
+// That input; undefined where nothing is traced.
+Tensor traced_state();
 
 // What the op draws from when it runs.
 struct Drawn {

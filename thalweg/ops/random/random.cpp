@@ -125,7 +125,8 @@ const OpInfo& named(Distribution distribution) {
 // The key is taken last, so that a refused call takes no number.
 Tensor draw(RandomTensor op, const std::optional<std::uint64_t>& seed) {
   op.key = next_key(seed);
-  const Tensors inputs = with_state({});
+  Tensors inputs;
+  if (const Tensor state = traced_state(); state.defined()) inputs.push_back(state);
   const OpInfo& info = tracer() ? random_tensor_info() : named(op.distribution);
   return apply(info, static_cast<const void*>(&op), {inputs.data(), inputs.size()})[0];
 }
@@ -152,9 +153,9 @@ Key next_key(const std::optional<std::uint64_t>& seed) {
   return {global_seed(), next_ordinal()};
 }
 
-Tensors with_state(Tensors inputs) {
-  if (Tracer* trace = tracer()) inputs.push_back(trace->random_state());
-  return inputs;
+Tensor traced_state() {
+  Tracer* trace = tracer();
+  return trace ? trace->random_state() : Tensor();
 }
 
 Drawn drawn(const Key& key, const Array* state, std::int64_t elements) {

@@ -27,6 +27,7 @@ class Subject final : public FieldVisitor {
   Inputs first(int n) const { return Inputs({specs_.data(), static_cast<std::size_t>(std::min(n, size()))}); }
   std::int64_t number(const char* field) const { return list(field).at(0); }
   const std::vector<std::int64_t>& list(const char* field) const { return integers_.at(field); }
+  double fraction(const char* field) const { return reals_.at(field); }
 
   void require(bool condition, const char* what) const {
     if (!condition) throw_damaged(fmt::format("{}: expected {}", node_.info->name, what));
@@ -41,13 +42,14 @@ class Subject final : public FieldVisitor {
   void integers(std::string_view name, std::vector<std::int64_t>& values) override {
     integers_[std::string(name)] = values;
   }
-  void real(std::string_view, double&) override {}
+  void real(std::string_view name, double& value) override { reals_[std::string(name)] = value; }
   void reals(std::string_view, std::vector<double>&) override {}
   void text(std::string_view, std::string&) override {}
 
   const Node& node_;
   SmallVector<const Spec*, 4> specs_;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> integers_;
+  std::map<std::string, double, std::less<>> reals_;
 };
 
 void any(const Subject&) {}
@@ -274,15 +276,24 @@ void group_norm_backward(const Subject& s) {
   check_norm(s, 1, {s[0].shape[0], s.number("groups")}, 2);
 }
 
-void attention(const Subject& s) {
+// Behind the operands stands the mask, or under dropout the random state, or both.
+bool has_state(const Subject& s, int operands) {
+  return s.fraction("rate") > 0 && s.size() > operands && s[s.size() - 1].dtype == i64;
+}
+void check_attention(const Subject& s, int operands) {
   wide_rows(s);
   for (int i = 1; i < 3; ++i) s.require(s[i].dtype == s[0].dtype, "inputs of one dtype");
+  const double rate = s.fraction("rate");
+  s.require(rate >= 0 && rate < 1 && s.number("first") >= 0, "a rate of dropout");
+  if (has_state(s, operands)) check_state(s, s.size() - 1);
+  s.require(s.size() < operands + 2 || has_state(s, operands), "a mask and a random state");
 }
-// q, k, v, o, statistics, do [, mask]
+void attention(const Subject& s) { check_attention(s, 3); }
+// q, k, v, o, statistics, do [, mask] [, state]
 void attention_backward(const Subject& s) {
-  attention(s);
+  check_attention(s, 6);
   SmallVector<const Spec*, 4> forward{&s[0], &s[1], &s[2]};
-  if (s.size() == 7) forward.push_back(&s[6]);
+  if (s.size() - has_state(s, 6) == 7) forward.push_back(&s[6]);
   const auto op = attention_info().make();
   const Specs made = attention_info().infer(op.get(), Inputs({forward.data(), forward.size()}));
   s.require_spec(3, made[0]);
@@ -354,7 +365,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"batch_norm", {3, 3, batch_norm}}, {"batch_norm_backward", {5, 5, batch_norm}},
       {"batch_norm_pool", {3, 3, batch_norm_pool}}, {"batch_norm_pool_backward", {6, 6, batch_norm_pool}},
       {"group_norm", {3, 3, group_norm}}, {"group_norm_backward", {5, 5, group_norm_backward}},
-      {"attention", {3, 4, attention}}, {"attention_backward", {6, 7, attention_backward}},
+      {"attention", {3, 5, attention}}, {"attention_backward", {6, 8, attention_backward}},
       {"lstm", {4, 4, lstm}}, {"lstm_backward", {8, 9, lstm_backward}},
   };
   // clang-format on

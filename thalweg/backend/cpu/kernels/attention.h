@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "thalweg/backend/cpu/convert.h"
+#include "thalweg/core/philox.h"
 
 namespace thalweg::cpu {
 
@@ -19,6 +20,17 @@ struct AttentionShape {
 struct AttentionMask {
   const std::uint8_t* data = nullptr;
   std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
+};
+
+// Dropout of the weights, which are numbered as they lie in [batch, heads, queries, keys], from `first` on: one stays
+// if its word of the key is at least the threshold, and is then multiplied by the scale. They are all summed before.
+struct AttentionDropout {
+  random::Key key = {};
+  std::uint64_t first = 0;
+  std::uint64_t threshold = 0;  // of 2^32
+  double scale = 1;
+
+  bool is_on() const { return threshold > 0 || scale != 1; }
 };
 
 // o = softmax(scale * q k^T) v for every batch and head. Operands are stored as S, any float type; statistics, scale
@@ -38,6 +50,7 @@ struct Attention {
   S* o;             // [batch, heads, queries, value_depth]
   T* statistics;    // [batch, heads, queries, 2], kept for the gradient
   void* workspace;  // attention_workspace_forward(shape, sizeof(T)) bytes
+  AttentionDropout dropout = {};
 };
 
 template <class S, class T = Wide<S>>
@@ -55,6 +68,7 @@ struct AttentionGradient {
   S* dk;                // as k
   S* dv;                // as v
   void* workspace;      // attention_workspace_backward(shape, sizeof(T)) bytes
+  AttentionDropout dropout = {};
 };
 
 // Bytes of scratch, from the shape alone. Forward does not grow with the number of queries or keys (beyond a fixed

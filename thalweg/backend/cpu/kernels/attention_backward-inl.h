@@ -2,6 +2,7 @@
 //
 // With s = scores, p = softmax(s), delta = sum(d_o * o):  ds = p * (d_o v^T - delta) * scale,
 //   dq = ds k,  dk = ds^T q,  dv = p^T d_o.
+// With dropout, d_o v^T and the p of dv are multiplied by its factors; delta stays what it is.
 // Scores are held as [query][key], vectors running over keys: only k and v of the block need a transposed copy, dk and
 // dv stay in cache, dq is added to where it lies.
 #if defined(THALWEG_CPU_KERNELS_ATTENTION_BACKWARD_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -11,6 +12,7 @@
 #define THALWEG_CPU_KERNELS_ATTENTION_BACKWARD_INL_H
 #endif
 
+#include "thalweg/backend/cpu/kernels/attention_dropout-inl.h"
 #include "thalweg/backend/cpu/kernels/attention_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,6 +31,8 @@ class KeyBlocks {
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
         score_scale_(a.scale),
+        kept_(a.dropout, a.shape, head),
+        drops_(a.dropout.is_on()),
         row_(padded(shape_.depth)),
         value_row_(padded(shape_.value_depth)),
         at_(shape_),
@@ -69,6 +73,7 @@ class KeyBlocks {
     queries_ = std::min(kQueryBlock, shape_.queries - query_);
     q_block_ = wide_rows(q_ + query_ * shape_.depth, queries_, shape_.depth, scratch_ + at_.wide_q);
     do_block_ = wide_rows(d_o_ + query_ * shape_.value_depth, queries_, shape_.value_depth, scratch_ + at_.wide_do);
+    if (drops_) load_factors();
     for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
       if (mask_.data != nullptr) load_mask(slab);
       for (std::int64_t r = 0; r < queries_; r += S::kRows)
@@ -106,6 +111,21 @@ class KeyBlocks {
                 scratch_ + at_.p + offset(slab, 0));
   }
 
+  // The factors of dropout, in the place of ds: in all tiles of which some query sees some key.
+  void load_factors() {
+    for (std::int64_t r = 0; r < divide_up(queries_, S::kRows) * S::kRows; ++r) {
+      const std::int64_t last_query = query_ + r / S::kRows * S::kRows + S::kRows - 1;
+      const std::int64_t seen = shape_.causal ? std::min(keys_, last_query + 1 - key_) : keys_;
+      const std::int64_t end = divide_up(seen, S::kSlab) * S::kSlab;
+      for (std::int64_t begin = 0; begin < end; begin += kKeyBlock)
+        kept_.for_each_vector(query_ + r, key_ + begin, std::min(kKeyBlock, end - begin),
+                              [&](std::int64_t i, V factors) THALWEG_INLINE_LAMBDA {
+                                const std::int64_t key = begin + i, slab = key / S::kSlab * S::kSlab;
+                                hn::StoreU(factors, S::d, scratch_ + at_.ds + offset(slab, r) + (key - slab));
+                              });
+    }
+  }
+
   // p and ds of queries r … r + kRows of the block against one slab of keys.
   void score(std::int64_t slab, std::int64_t r) {
     prefetch_queries(slab, r);
@@ -128,19 +148,36 @@ class KeyBlocks {
     multiply_rows<0, kSeen, kSeen * S::kRows>(
         tile, do_block_, r, queries_, shape_.value_depth, scratch_ + at_.values + slab * shape_.value_depth,
         [&](int i) THALWEG_INLINE_LAMBDA { weigh(p + i / kSeen * S::kSlab + i % kSeen * S::kWidth, r + i / kSeen); });
+    if (drops_)
+      differentiate<kSeen, true>(tile, r, p, ds);
+    else
+      differentiate<kSeen, false>(tile, r, p, ds);
+    store_tile<T>(tile, ds);
+  }
+
+  // d_o v^T of queries from r on -> ds. With dropout its factors are read from ds, and p is multiplied by them too.
+  template <int kSeen, bool kDrops>
+  HWY_INLINE void differentiate(ScoreTile<T>& tile, std::int64_t r, T* p, [[maybe_unused]] const T* factors) const {
     HWY_UNROLL(8)
     for (int i = 0; i < S::kRows; ++i) {
       const V delta = hn::Set(S::d, delta_[std::min(query_ + r + i, shape_.queries - 1)]);
       HWY_UNROLL(8)
       for (int v = 0; v < S::kVectors; ++v) {
         T* weights = p + i * S::kSlab + v * S::kWidth;
-        if (v < kSeen)
-          tile[i][v] = hn::Mul(hn::LoadU(S::d, weights), hn::Sub(tile[i][v], delta));
-        else
+        if (v >= kSeen) {
           hn::StoreU(tile[i][v], S::d, weights);
+          continue;
+        }
+        const V weight = hn::LoadU(S::d, weights);
+        if constexpr (kDrops) {
+          const V factor = hn::LoadU(S::d, factors + i * S::kSlab + v * S::kWidth);
+          const auto stays = hn::Ne(factor, hn::Zero(S::d));
+          tile[i][v] = hn::IfThenElseZero(stays, hn::Mul(tile[i][v], factor));
+          hn::StoreU(hn::IfThenElseZero(stays, hn::Mul(weight, factor)), S::d, weights);
+        }
+        tile[i][v] = hn::Mul(weight, hn::Sub(tile[i][v], delta));
       }
     }
-    store_tile<T>(tile, ds);
   }
 
   // A vector of scores of the block's query r -> p.
@@ -205,6 +242,8 @@ class KeyBlocks {
   HeadMask mask_;
   T scale_;
   Scale<T> score_scale_;
+  KeptWeights<T> kept_;
+  bool drops_;
   std::int64_t row_, value_row_;
   BackwardScratch at_;
   const Stored *q_, *k_, *v_, *d_o_;

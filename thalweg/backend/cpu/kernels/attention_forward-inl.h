@@ -9,6 +9,7 @@
 #define THALWEG_CPU_KERNELS_ATTENTION_FORWARD_INL_H
 #endif
 
+#include "thalweg/backend/cpu/kernels/attention_dropout-inl.h"
 #include "thalweg/backend/cpu/kernels/attention_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,6 +27,7 @@ class QueryBlock {
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
+        kept_(a.dropout, a.shape, head),
         block_(forward_query_block(shape_)),
         first_(first),
         count_(std::min(block_, shape_.queries - first)),
@@ -58,6 +60,7 @@ class QueryBlock {
         if (seen <= 0) continue;
         score(slab, key, seen);
         exponentiate(slab, seen);
+        kept_.drop(scores_, first_ + slab, key, seen);
         add_values(slab, key, v, seen);
       }
     }
@@ -185,7 +188,7 @@ class QueryBlock {
       }
       statistics[0] = maximum_[r], statistics[1] = T(1) / sum_[r];
       const T* row = output_ + r * row_;
-      const Lanes<T> weight(statistics[1]);
+      const Lanes<T> weight(statistics[1] * kept_.scale());
       for_each_chunk<T>(shape_.value_depth, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(row) * weight, o); });
     }
   }
@@ -193,6 +196,7 @@ class QueryBlock {
   const AttentionShape& shape_;
   HeadMask mask_;
   Scale<T> scale_;
+  KeptWeights<T> kept_;
   std::int64_t block_, first_, count_;  // queries
   const Stored *k_, *v_;
   Stored* o_;
