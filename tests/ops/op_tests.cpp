@@ -191,9 +191,9 @@ void register_tests() {
   std::map<std::string, std::vector<const Sample*>> by_op;
   for (const auto& sample : registered().samples) by_op[sample.op].push_back(&sample);
   const std::pair<const char*, Check> checks[] = {
-      {"Values", values},       {"Dtypes", dtypes},          {"Gradients", gradients}, {"Threads", threads},
-      {"Nonfinite", nonfinite}, {"Fields", check_fields},    {"Batch", check_batch},   {"Compiled", compiled},
-      {"File", check_file},     {"Programs", check_programs},  {"Jacobian", check_jacobian}};
+      {"Values", values},       {"Dtypes", dtypes},           {"Gradients", gradients},    {"Threads", threads},
+      {"Nonfinite", nonfinite}, {"Fields", check_fields},     {"Batch", check_batch},      {"Compiled", compiled},
+      {"File", check_file},     {"Programs", check_programs}, {"Jacobian", check_jacobian}};
   for (const auto& [suite, check] : checks)
     for (const auto& entry : by_op)
       ::testing::RegisterTest(

@@ -201,10 +201,10 @@ TEST(fit, a_callback_of_an_earlier_run_starts_anew) {
   const auto stopping = train::early_stopping({.patience = 2, .restore_best_weights = true});
   const auto run = [&](nn::Sequential& model, optim::Optimizer& optimizer) {
     const train::FitOptions options{.optimizer = &optimizer,
-                             .loss = losses::mean_squared_error,
-                             .epochs = 20,
-                             .validation = &data,
-                             .callbacks = {stopping}};
+                                    .loss = losses::mean_squared_error,
+                                    .epochs = 20,
+                                    .validation = &data,
+                                    .callbacks = {stopping}};
     return fit(model, data, options).epochs.size();
   };
   EXPECT_EQ(run(good, of_good), 3u);

@@ -76,7 +76,8 @@ struct CustomGradient {
   Keeps keeps() const { return {}; }
 
   Gradients gradient(const Kept& kept, const Tensors& dy, Needs) const {
-    const TensorList found = for_each_seed(seeds_of(kept, dy), [&](const TensorList& seeds) { return call(kept, seeds); });
+    const TensorList found =
+        for_each_seed(seeds_of(kept, dy), [&](const TensorList& seeds) { return call(kept, seeds); });
     return Gradients(found.begin(), found.end());
   }
 

@@ -24,8 +24,8 @@ struct Outputs {
   std::int64_t examples, each;  // of the target; 1, all: the examples are not told apart
 };
 
-// [count, outputs]: a one at output `first`, then at the next one, and so on. In a trace they are made of nodes, so that
-// what follows from them is part of the plan.
+// [count, outputs]: a one at output `first`, then at the next one, and so on. In a trace they are made of nodes, so
+// that what follows from them is part of the plan.
 Tensor units_from(const Tensor& target, std::int64_t first, std::int64_t count, std::int64_t outputs) {
   if (!is_symbolic(target)) return one_hot(arange(first, first + count), outputs, {.dtype = target.dtype()});
   const Tensor ones = count == 1 ? fill({1, 1}, 1, target.dtype()) : diag(fill({count}, 1, target.dtype()));

@@ -132,7 +132,7 @@ struct OpInfo {
   void (*visit)(void* op, FieldVisitor&);                                                     // null: no attributes
   BatchStates (*batch_rule)(const void* op, Inputs, BatchStates& in, std::int64_t examples);  // null: blocked
   std::shared_ptr<const void> (*with_batch)(const void* op, const BatchState& out,
-                                            std::int64_t examples);  // null: as it is
+                                            std::int64_t examples);                     // null: as it is
   std::shared_ptr<const void> (*lifted)(const void* op, Inputs, std::int64_t entries);  // null: not known
 };
 

@@ -13,7 +13,7 @@ class RowStack {
  public:
   RowStack(std::int64_t groups, std::int64_t count) : groups_(groups), count_(count) {}
   void add(const Tensor& rows, std::int64_t count = 1);  // [groups, count, width]
-  Tensor result() const;  // [groups, count, width], once all rows were added
+  Tensor result() const;                                 // [groups, count, width], once all rows were added
 
  private:
   std::int64_t groups_, count_, written_ = 0;

@@ -21,9 +21,7 @@ bool higher_is_better(const std::string& monitor, Better better) {
 class Watch {
  public:
   Watch(std::string monitor, Better better, double min_delta)
-      : monitor_(std::move(monitor)),
-        higher_(higher_is_better(monitor_, better)),
-        min_delta_(std::abs(min_delta)) {
+      : monitor_(std::move(monitor)), higher_(higher_is_better(monitor_, better)), min_delta_(std::abs(min_delta)) {
     forget();
   }
 
