@@ -75,7 +75,7 @@ class Jacobian {
       found = records_.backward({target_}, {std::move(seeds)}, {source_}, false)[0].dense();
     }
     if (!found.defined()) return {};
-    const Tensor rows = map.flat_entries(found);
+    Tensor rows = map.flat_entries(found);
     if (outputs_.examples <= 1) return rows;
     return transpose(reshape(rows, {count, outputs_.examples, found.size() / outputs_.examples}), {1, 0, 2});
   }
