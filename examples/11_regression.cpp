@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   tw::optim::Adam adam({.learning_rate = 0.01});
   const auto step = tw::function([&](const tw::Tensor& rows, const tw::Tensor& wanted) {
     tw::GradientTape tape;
-    const tw::Tensor loss = tw::losses::mean_squared_error(wanted, net(rows));
+    tw::Tensor loss = tw::losses::mean_squared_error(wanted, net(rows));
     adam.apply(tape.gradient(loss, net.trainable_variables()), net.trainable_variables());
     return loss;
   });

@@ -58,7 +58,7 @@ int main() {
   tw::optim::Adam adam({.learning_rate = 3e-3});
   const auto step = tw::function([&](const tw::Tensor& x, const tw::Tensor& labels) {
     tw::GradientTape tape;
-    const tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(labels, net(x)));
+    tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(labels, net(x)));
     const auto variables = net.trainable_variables();
     adam.apply(tape.gradient(loss, variables), variables);
     return loss;

@@ -28,7 +28,7 @@ struct Trainer {
   tw::Function<std::function<tw::Tensor(tw::Tensor, tw::Tensor)>> step =
       tw::function(std::function<tw::Tensor(tw::Tensor, tw::Tensor)>([this](const tw::Tensor& x, const tw::Tensor& y) {
         tw::GradientTape tape;
-        const tw::Tensor loss = tw::losses::binary_crossentropy(y, model(x), {.from_logits = true});
+        tw::Tensor loss = tw::losses::binary_crossentropy(y, model(x), {.from_logits = true});
         adam.apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
         return loss;
       }));

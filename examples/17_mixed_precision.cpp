@@ -44,7 +44,7 @@ struct Run {
           const auto training = tw::nn::training(true);
           const tw::Tensor x = tw::slice(ids, {0, 0}, {batch, length}), y = tw::slice(ids, {0, 1}, {batch, length});
           tw::GradientTape tape;
-          const tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(y, (*model)(x)));
+          tw::Tensor loss = tw::reduce_mean(tw::sparse_softmax_cross_entropy(y, (*model)(x)));
           const auto variables = model->trainable_variables();
           adam->apply(tape.gradient(loss, variables), variables);
           return loss;

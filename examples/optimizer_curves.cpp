@@ -53,7 +53,7 @@ std::vector<double> train(tw::optim::Optimizer& optimizer) {
   tw::nn::Sequential model({tw::nn::dense(32, tw::tanh), tw::nn::dense(32, tw::tanh), tw::nn::dense(1)});
   const auto step = tw::function([&](const tw::Tensor& x, const tw::Tensor& y) {
     tw::GradientTape tape;
-    const tw::Tensor loss = tw::losses::mean_squared_error(y, model(x));
+    tw::Tensor loss = tw::losses::mean_squared_error(y, model(x));
     optimizer.apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
     return loss;
   });

@@ -35,7 +35,7 @@ struct Training {
       [this](const Tensor& x, const Tensor& y) {
         const auto scope = nn::training(true);
         GradientTape tape;
-        const Tensor loss = losses::sparse_categorical_crossentropy(y, (*model)(x), {.from_logits = true});
+        Tensor loss = losses::sparse_categorical_crossentropy(y, (*model)(x), {.from_logits = true});
         adam.apply(tape.gradient(loss, model->trainable_variables()), model->trainable_variables(),
                    {.examples = x.shape()[0]});
         return loss;

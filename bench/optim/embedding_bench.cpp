@@ -31,7 +31,7 @@ struct Step {
 
   Tensor operator()(const Tensor& rows) const {
     GradientTape tape;
-    const Tensor loss = reduce_mean(square(embedding_lookup(table, rows)));
+    Tensor loss = reduce_mean(square(embedding_lookup(table, rows)));
     optimizer->apply(tape.gradient(loss, std::vector{table}), {table});
     return loss;
   }

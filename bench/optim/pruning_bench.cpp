@@ -16,7 +16,7 @@ auto step_of(nn::Sequential& model, optim::Optimizer& optimizer) {
   return function([&](const Tensor& x, const Tensor& y) {
     const auto scope = nn::training(true);
     GradientTape tape;
-    const Tensor loss = losses::sparse_categorical_crossentropy(y, model(x), {.from_logits = true});
+    Tensor loss = losses::sparse_categorical_crossentropy(y, model(x), {.from_logits = true});
     optimizer.apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
     return loss;
   });

@@ -144,9 +144,13 @@ std::string npz_file(const std::vector<std::pair<std::string, std::string>>& arr
         raw(std::uint16_t{20}) + raw(std::uint16_t{0}) + raw(static_cast<std::uint16_t>(packed ? 8 : 0)) +
         raw(std::uint32_t{0}) + raw(crc_of(bytes)) + raw(static_cast<std::uint32_t>(content.size())) +
         raw(static_cast<std::uint32_t>(bytes.size())) + raw(static_cast<std::uint16_t>(name.size()));
-    directory += "PK\1\2" + raw(std::uint16_t{20}) + common + raw(std::uint16_t{0}) + raw(std::uint16_t{0}) +
-                 raw(std::uint32_t{0}) + raw(std::uint32_t{0}) + raw(static_cast<std::uint32_t>(archive.size())) + name;
-    archive += "PK\3\4" + common + raw(std::uint16_t{4}) + name + std::string("\1\1\0\0", 4) + content;
+    for (const auto& part :
+         {std::string("PK\1\2"), raw(std::uint16_t{20}), common, raw(std::uint16_t{0}), raw(std::uint16_t{0}),
+          raw(std::uint32_t{0}), raw(std::uint32_t{0}), raw(static_cast<std::uint32_t>(archive.size())), name})
+      directory += part;
+    for (const auto& part :
+         {std::string("PK\3\4"), common, raw(std::uint16_t{4}), name, std::string("\1\1\0\0", 4), content})
+      archive += part;
   }
   const auto count = static_cast<std::uint16_t>(arrays.size());
   return archive + directory + "PK\5\6" + raw(std::uint32_t{0}) + raw(count) + raw(count) +

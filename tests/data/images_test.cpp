@@ -49,7 +49,7 @@ std::string jpeg_file(unsigned height, unsigned width, std::vector<unsigned char
     jpeg_write_scanlines(&info, &line, 1);
   }
   jpeg_finish_compress(&info);
-  const std::string bytes(reinterpret_cast<char*>(memory), size);
+  std::string bytes(reinterpret_cast<char*>(memory), size);
   jpeg_destroy_compress(&info);
   std::free(memory);
   return bytes;

@@ -78,8 +78,10 @@ TEST(data, map_takes_elements_or_their_parts) {
   EXPECT_EQ(all_of(range(3).map(twice)), (Numbers{0, 2, 4}));
   EXPECT_EQ(all_of(range(3).map([](const Tensor& x) { return x + 1; })), (Numbers{1, 2, 3}));
   const auto pairs = from_tensor_slices({arange(0, 3), arange(10, 13)});
-  EXPECT_EQ(all_of(pairs.map([](Tensor x, Tensor y) { return std::pair(x + y, y); })), (Numbers{10, 12, 14}));
-  EXPECT_EQ(all_of(pairs.map(function([](Tensor x, Tensor y) { return std::tuple(x * y, x); }))), (Numbers{0, 11, 24}));
+  EXPECT_EQ(all_of(pairs.map([](const Tensor& x, const Tensor& y) { return std::pair(x + y, y); })),
+            (Numbers{10, 12, 14}));
+  EXPECT_EQ(all_of(pairs.map(function([](const Tensor& x, const Tensor& y) { return std::tuple(x * y, x); }))),
+            (Numbers{0, 11, 24}));
   const auto text = error_of([&] { all_of(pairs.map([](const Tensor& x) { return x; })); });
   EXPECT_HAS(text, "takes 1 tensors, the element has 2 parts");
 }

@@ -35,7 +35,8 @@ TEST(data, zip_puts_parts_side_by_side_and_ends_with_the_shortest) {
   }
   EXPECT_EQ(count, 3);
   EXPECT_EQ(sorted(all_of(ds.shuffle(3))), up_to(3));
-  EXPECT_EQ(all_of(range(3).zip(range(5, 9)).map([](Tensor a, Tensor b) { return b - a; })), (Numbers{5, 5, 5}));
+  EXPECT_EQ(all_of(range(3).zip(range(5, 9)).map([](const Tensor& a, const Tensor& b) { return b - a; })),
+            (Numbers{5, 5, 5}));
 }
 
 TEST(data, concatenate_and_enumerate) {
@@ -45,7 +46,8 @@ TEST(data, concatenate_and_enumerate) {
   EXPECT_EQ(sorted(all_of(ds.shuffle(5))), up_to(5));
   EXPECT_EQ(all_of(ds.skip(3)), (Numbers{3, 4}));
   EXPECT_EQ(all_of(range(10, 13).enumerate(5)), (Numbers{5, 6, 7}));
-  EXPECT_EQ(all_of(range(10, 13).enumerate().map([](Tensor i, Tensor x) { return x - i; })), (Numbers{10, 10, 10}));
+  EXPECT_EQ(all_of(range(10, 13).enumerate().map([](const Tensor& i, const Tensor& x) { return x - i; })),
+            (Numbers{10, 10, 10}));
 }
 
 TEST(data, unbatch_undoes_batch) {
