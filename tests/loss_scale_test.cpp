@@ -172,7 +172,7 @@ TEST(loss_scale, rows_stay_sparse_and_small_gradients_survive_f16) {
   const auto step = function([&](const Tensor& ids) {
     GradientTape tape;
     const Tensor rows = cast(embedding_lookup(table, ids), f16);
-    const Tensor loss = cast(reduce_sum(rows * scalar(1e-4, f16)), f32) * 1e-4f;  // 1e-8: 0 in f16
+    Tensor loss = cast(reduce_sum(rows * scalar(1e-4, f16)), f32) * 1e-4f;  // 1e-8: 0 in f16
     const auto gradients = tape.gradient(scale.scale(loss), std::vector{table});
     EXPECT_TRUE(gradients[0].is_sparse());
     sgd.apply(gradients, {table}, {.loss_scale = &scale});

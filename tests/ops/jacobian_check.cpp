@@ -26,7 +26,7 @@ Tensor by_single_passes(GradientTape& tape, const Tensor& y, const Tensor& x) {
   std::vector<Tensor> rows;
   for (std::int64_t i = 0; i < y.size(); ++i) {
     const Tensor seed = one_hot(scalar(i, i64), y.size(), {.dtype = y.dtype()});
-    const Tensor row = tape.gradient(y, x, {.output_gradients = {seed}});
+    Tensor row = tape.gradient(y, x, {.output_gradients = {seed}});
     if (!row.defined()) return row;
     rows.push_back(row);
   }
