@@ -37,7 +37,7 @@ struct Task {
   Tensor step(const Tensor& in, const Tensor& out) {
     const auto scope = training(true);
     GradientTape tape;
-    const Tensor loss = losses::mean_squared_error(out, model(in));
+    Tensor loss = losses::mean_squared_error(out, model(in));
     optimizer.apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
     return loss;
   }

@@ -321,7 +321,7 @@ TEST(Function, batch_arguments_must_be_there) {
 }
 
 TEST(Function, buckets_are_checked_when_it_is_made) {
-  const auto make = [](Buckets buckets) { function([](const Tensor& x) { return x; }, {.buckets = buckets}); };
+  const auto make = [](const Buckets& buckets) { function([](const Tensor& x) { return x; }, {.buckets = buckets}); };
   expect_error(ErrorCode::invalid_argument, {"got -1", "front"}, [&] { make({.axis = -1, .sizes = {4}}); });
   expect_error(ErrorCode::invalid_argument, {"got -8", "sizes"}, [&] { make({.axis = 1, .sizes = {4, -8}}); });
 }

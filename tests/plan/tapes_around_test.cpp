@@ -88,7 +88,7 @@ TEST(TapesAround, the_budget_counts_what_is_kept_for_them) {
     config::reset_peak_memory();
     const std::int64_t before = config::memory_info().in_use - w.spec().bytes();
     GradientTape tape;
-    const Tensor result = tape.gradient(f(x), w);
+    Tensor result = tape.gradient(f(x), w);
     peak = config::memory_info().peak - before;
     return result;
   };
