@@ -290,6 +290,21 @@ TEST(tape, jacobians_are_held_once) {
   EXPECT_LE(batched, 8 * examples * outputs * inputs + one_pass + some);
   const auto full = peak_of([&](GradientTape& tape, const Tensor& y) { tape.jacobian(y, x); });
   EXPECT_LE(full, 8 * examples * outputs * examples * inputs + one_pass + some);
+  // Where a limit leaves no more, the result and one pass are enough.
+  constexpr std::int64_t small = 8192;
+  const auto under_limit = [&](std::int64_t room, auto ask) {
+    return peak_of([&](GradientTape& tape, const Tensor& y) {
+      config::memory_limit(Device(), config::memory_info().in_use + room);
+      ask(tape, y);
+      config::memory_limit(Device(), 0);
+    });
+  };
+  const std::int64_t result = 8 * examples * outputs * inputs;
+  EXPECT_LE(under_limit(result + one_pass + small, [&](GradientTape& t, const Tensor& y) { t.batch_jacobian(y, x); }),
+            result + one_pass + small);
+  EXPECT_LE(
+      under_limit(examples * result + one_pass + small, [&](GradientTape& t, const Tensor& y) { t.jacobian(y, x); }),
+      examples * result + one_pass + small);
 }
 
 TEST(tape, jacobians_respect_the_memory_limit) {

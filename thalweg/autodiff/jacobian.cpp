@@ -43,16 +43,15 @@ class Jacobian {
     std::int64_t seeds = most_seeds;
     for (std::int64_t first = 0; first < outputs_.each;) {
       seeds = std::min(seeds, outputs_.each - first);
-      Tensor part;
       try {
-        part = seeds == 1 ? one_pass(first) : many_passes(first, seeds);
+        const Tensor part = seeds == 1 ? one_pass(first) : many_passes(first, seeds);
+        if (!part.defined()) return {};
+        rows.add(part, seeds);  // which makes room for the result first
       } catch (const Error& error) {
         if (error.code() != ErrorCode::resource_exhausted || seeds == 1) throw;
         seeds = (seeds + 1) / 2;
         continue;
       }
-      if (!part.defined()) return {};
-      rows.add(part, seeds);
       first += seeds;
     }
     return rows.result();
