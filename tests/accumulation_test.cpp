@@ -29,11 +29,16 @@ struct Report {
   std::vector<double> weights, losses, norms;
 };
 
-// Updates by whole batches of 64 examples, which come in micro-batches of these sizes.
+// Updates by whole batches of 64 examples, which come in micro-batches of these sizes. Of a table of 500 rows, other
+// than of one of 9, all gradients of an update stay row-sparse.
 class Training {
  public:
-  Training(DType dtype, const Make& make, const Sizes& sizes, bool compiled)
-      : dtype_(dtype), sizes_(sizes), compiled_(compiled), optimizer_(make(static_cast<int>(sizes.size()))) {}
+  Training(std::int64_t rows, DType dtype, const Make& make, const Sizes& sizes, bool compiled)
+      : dtype_(dtype),
+        sizes_(sizes),
+        compiled_(compiled),
+        optimizer_(make(static_cast<int>(sizes.size()))),
+        table_(weight("table", {rows, 5}, 100)) {}
 
   // `fewer`: the optimizer waits for more micro-batches than there are, and is told of the end.
   Report run(bool fewer = false) {
@@ -48,7 +53,8 @@ class Training {
     for (std::uint64_t update = 0; update < 3; ++update) {
       const Tensor x = random::normal({examples, 6}, {.seed = 2 * update, .dtype = dtype_});
       const Tensor y = random::normal({examples, 2}, {.seed = 2 * update + 1, .dtype = dtype_});
-      const Tensor ids = random::uniform({examples}, {.low = 0, .high = 9, .seed = update, .dtype = i32});
+      const Tensor ids =
+          random::uniform({examples}, {.low = 0, .high = rows() < 40 ? 9.0 : 40.0, .seed = update, .dtype = i32});
       metrics::Mean loss;
       Tensor norm;
       std::int64_t begin = 0;
@@ -74,6 +80,10 @@ class Training {
       report.losses.push_back(loss.result().item<double>());
       report.norms.push_back(norm.item<double>());
     }
+    const auto state = optimizer_->state();
+    const bool by_rows = rows() > examples && sizes_.size() > 1;
+    EXPECT_EQ(state.contains(optimizer_name() + "/table/gradient_rows"), by_rows);
+    EXPECT_EQ(state.contains(optimizer_name() + "/table/gradient_sum"), !by_rows && sizes_.size() > 1);
     for (const auto& variable : variables())
       for (const double value : variable.value().to_vector<double>()) report.weights.push_back(value);
     return report;
@@ -81,6 +91,11 @@ class Training {
 
  private:
   std::vector<Variable> variables() const { return {table_, first_, second_}; }
+  std::int64_t rows() const { return table_.shape()[0]; }
+  std::string optimizer_name() const {
+    const std::string& name = optimizer_->iterations().name();
+    return name.substr(0, name.find('/'));
+  }
 
   std::pair<Tensor, Tensor> step(const Tensor& ids, const Tensor& x, const Tensor& y) {
     GradientTape tape;
@@ -100,8 +115,7 @@ class Training {
   const Sizes sizes_;
   const bool compiled_;
   std::unique_ptr<Optimizer> optimizer_;
-  Variable table_ = weight("table", {9, 5}, 100), first_ = weight("first", {6, 5}, 101),
-           second_ = weight("second", {5, 2}, 102);
+  Variable table_, first_ = weight("first", {6, 5}, 101), second_ = weight("second", {5, 2}, 102);
 };
 
 void expect_near(const char* what, const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
@@ -110,17 +124,17 @@ void expect_near(const char* what, const std::vector<double>& got, const std::ve
     EXPECT_NEAR(got[i], want[i], tolerance * std::max(1.0, std::abs(want[i]))) << what << " " << i;
 }
 
-void expect_same_updates(const char* optimizer, const Make& make) {
+void expect_same_updates(const char* optimizer, std::int64_t rows, const Make& make) {
   const Sizes ones(examples, 1), ragged{10, 30, 1, 23};
   for (const DType dtype : {f64, f32})
     for (const bool compiled : {false, true}) {
-      const Report whole = Training(dtype, make, {examples}, compiled).run();
+      const Report whole = Training(rows, dtype, make, {examples}, compiled).run();
       for (const Sizes& sizes : {Sizes{16, 16, 16, 16}, ones, ragged})
         for (const bool fewer : {false, true}) {
           SCOPED_TRACE(std::string(optimizer) + " " + name_of(dtype) + (compiled ? " compiled, " : " eager, ") +
                        std::to_string(sizes.size()) + " parts" + (fewer ? ", flushed" : ""));
           const Make later = [&](int steps) { return make(fewer ? steps + 3 : steps); };
-          const Report got = Training(dtype, later, sizes, compiled).run(fewer);
+          const Report got = Training(rows, dtype, later, sizes, compiled).run(fewer);
           const double tolerance = dtype == f64 ? 1e-12 : 1e-5;
           expect_near("weight", got.weights, whole.weights, tolerance);
           expect_near("loss", got.losses, whole.losses, tolerance);
@@ -129,16 +143,36 @@ void expect_same_updates(const char* optimizer, const Make& make) {
     }
 }
 
+std::unique_ptr<Optimizer> momentum(int steps) {
+  return std::make_unique<SGD>(SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .accumulate_steps = steps});
+}
+
+std::unique_ptr<Optimizer> averaged_adamw(int steps) {
+  return std::make_unique<AdamW>(AdamWOptions{.learning_rate = schedules::cosine(0.01, 10),
+                                              .global_clip_norm = 0.5,
+                                              .ema_momentum = 0.9,
+                                              .accumulate_steps = steps});
+}
+
 TEST(accumulation, any_cut_of_a_batch_makes_the_same_update) {
-  expect_same_updates("sgd", [](int steps) {
-    return std::make_unique<SGD>(SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .accumulate_steps = steps});
+  expect_same_updates("momentum", 9, momentum);
+  expect_same_updates("adamw", 9, averaged_adamw);
+}
+
+TEST(accumulation, any_cut_of_a_batch_makes_the_same_update_of_rows) {
+  expect_same_updates("momentum", 500, momentum);
+  expect_same_updates("adamw", 500, averaged_adamw);
+  expect_same_updates("sgd", 500, [](int steps) {
+    return std::make_unique<SGD>(SGDOptions{.learning_rate = 0.1, .clip_norm = 0.2, .accumulate_steps = steps});
   });
-  expect_same_updates("adamw", [](int steps) {
-    return std::make_unique<AdamW>(AdamWOptions{.learning_rate = schedules::cosine(0.01, 10),
-                                                .global_clip_norm = 0.5,
-                                                .ema_momentum = 0.9,
-                                                .accumulate_steps = steps});
+  expect_same_updates("adagrad", 500, [](int steps) {
+    return std::make_unique<Adagrad>(AdagradOptions{.learning_rate = 0.1, .accumulate_steps = steps});
   });
+  for (const Sparse sparse : {exact, lazy})
+    expect_same_updates(sparse == lazy ? "lazy adam" : "adam", 500, [sparse](int steps) {
+      return std::make_unique<Adam>(
+          AdamOptions{.learning_rate = 0.01, .epsilon = 1e-3, .accumulate_steps = steps, .sparse = sparse});
+    });
 }
 
 TEST(accumulation, several_optimizers_are_flushed_together) {
@@ -171,7 +205,7 @@ TEST(accumulation, buffers_exist_only_when_it_is_on) {
   const auto sums = [](int steps) {
     SGD sgd({.accumulate_steps = steps});
     Variable w(scalar(1, f64), {.name = "w"});
-    sgd.build({w});
+    sgd.apply({scalar(1, f64)}, {w});
     int count = 0;
     for (const auto& state : sgd.variables()) count += state.name().ends_with("gradient_sum");
     return count;

@@ -82,7 +82,7 @@ Item::Item(optim::Optimizer* optimizer)
             return ItemState{values_of(optimizer->state()), {}};
           },
           [optimizer](const ItemState& state) { optimizer->set_state(state.tensors); },
-          [optimizer](const ItemState& state) { check_specs(optimizer->state(), state.tensors); }) {}
+          [optimizer](const ItemState& state) { optimizer->check_state(state.tensors); }) {}
 
 Item::Item(Variable* variable)
     : Item(

@@ -129,9 +129,9 @@ std::map<std::string, Variable> Multi::state() const {
   return all;
 }
 
-void Multi::set_state(const std::map<std::string, Tensor>& values) {
+std::vector<std::map<std::string, Tensor>> Multi::parts_of(const std::map<std::string, Tensor>& state) const {
   std::vector<std::map<std::string, Tensor>> parts(choices_.size());
-  for (const auto& [name, value] : values) {
+  for (const auto& [name, value] : state) {
     std::size_t place = 0;
     const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), place);
     TW_CHECK_USER(fault == std::errc() && place < parts.size() && *end == '/', "set_state",
@@ -139,6 +139,16 @@ void Multi::set_state(const std::map<std::string, Tensor>& values) {
                   "expected names that begin with the number of one of {} optimizers, got \"{}\"", parts.size(), name);
     parts[place].emplace(end + 1, value);
   }
+  return parts;
+}
+
+void Multi::check_state(const std::map<std::string, Tensor>& values) const {
+  const auto parts = parts_of(values);
+  for (std::size_t i = 0; i < parts.size(); ++i) choices_[i].optimizer->check_state(parts[i]);
+}
+
+void Multi::set_state(const std::map<std::string, Tensor>& values) {
+  const auto parts = parts_of(values);
   for (std::size_t i = 0; i < parts.size(); ++i) choices_[i].optimizer->set_state(parts[i]);
 }
 
@@ -155,6 +165,10 @@ void Multi::set_learning_rate(double rate) {
 
 void Multi::set_accumulate_steps(int steps) {
   for (const auto& choice : choices_) choice.optimizer->set_accumulate_steps(steps);
+}
+
+void Multi::trim() {
+  for (const auto& choice : choices_) choice.optimizer->trim();
 }
 
 bool Multi::averages() const {

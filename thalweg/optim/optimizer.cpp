@@ -31,10 +31,12 @@ void Optimizer::build(const std::vector<Variable>& variables) { pipeline_->build
 std::vector<Variable> Optimizer::variables() const { return pipeline_->variables(); }
 std::map<std::string, Variable> Optimizer::state() const { return pipeline_->state(); }
 void Optimizer::set_state(const std::map<std::string, Tensor>& values) { pipeline_->set_state(values); }
+void Optimizer::check_state(const std::map<std::string, Tensor>& values) const { pipeline_->check_state(values); }
 const Iterations& Optimizer::iterations() const { return pipeline_->iterations(); }
 Tensor Optimizer::learning_rate() const { return pipeline_->learning_rate(); }
 void Optimizer::set_learning_rate(double rate) { pipeline_->set_learning_rate(rate); }
 void Optimizer::set_accumulate_steps(int steps) { pipeline_->set_accumulate_steps(steps); }
+void Optimizer::trim() { pipeline_->trim(); }
 bool Optimizer::averages() const { return pipeline_->averages(); }
 void Optimizer::assign_averages() { pipeline_->assign_averages(); }
 

@@ -69,6 +69,7 @@ class TW_API Optimizer {
   // Gives all of the state its values. What is not made yet takes its value when it is. Names that are missing or too
   // many are an error, here or at the first apply(), which then changes nothing.
   virtual void set_state(const std::map<std::string, Tensor>& values);
+  virtual void check_state(const std::map<std::string, Tensor>& values) const;  // the errors of set_state, no more
   virtual const Iterations& iterations() const;
   // Variables whose name contains a match of one of the regular expressions are not decayed. Before the first apply().
   virtual void exclude_from_weight_decay(const std::vector<std::string>& patterns);
@@ -76,7 +77,10 @@ class TW_API Optimizer {
   virtual Tensor learning_rate() const;          // of the next update, f64
   virtual void set_learning_rate(double rate);   // where it is a number
   virtual void set_accumulate_steps(int steps);  // before the first apply()
-  virtual bool averages() const;                 // .ema_momentum is set
+  // Gives up room for gradients that holds none. It is made for the largest that have come, and functions that were
+  // traced with it are traced anew.
+  virtual void trim();
+  virtual bool averages() const;  // .ema_momentum is set
   // The moving averages become the values of the variables.
   virtual void assign_averages();
 

@@ -199,16 +199,19 @@ class TW_API Multi : public Optimizer {
   std::vector<Variable> variables() const override;
   std::map<std::string, Variable> state() const override;  // names begin with the number of the optimizer
   void set_state(const std::map<std::string, Tensor>& values) override;
+  void check_state(const std::map<std::string, Tensor>& values) const override;
   const Iterations& iterations() const override;  // of `otherwise`
   void exclude_from_weight_decay(const std::vector<std::string>& patterns) override;
   Tensor learning_rate() const override;         // of `otherwise`
   void set_learning_rate(double rate) override;  // of all
   void set_accumulate_steps(int steps) override;
+  void trim() override;
   bool averages() const override;   // one of them does
   void assign_averages() override;  // of those that do
 
  private:
   std::size_t place_of(const Variable& variable) const;
+  std::vector<std::map<std::string, Tensor>> parts_of(const std::map<std::string, Tensor>& state) const;
   Applied apply_parts(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables, Apply options);
   std::vector<Choice> choices_;  // the last one takes the rest
 };

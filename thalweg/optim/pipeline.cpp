@@ -10,7 +10,6 @@
 #include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
-#include "thalweg/ops/row_language.h"
 #include "thalweg/ops/row_sparse/row_sparse.h"
 #include "thalweg/ops/widen.h"
 #include "thalweg/optim/loss_scale.h"
@@ -37,20 +36,6 @@ void warn_of_undefined(const std::vector<std::string>& names) {
 // A gradient's values as the update of a variable reads them.
 Tensor values_for(const Gradient& gradient, DType variable) {
   return gradient.dtype() == variable ? gradient.values() : cast(gradient.values(), wide(variable));
-}
-
-// {the mean of what was added so far, the sum to go on with} from sum, g, the weights of g and of all, due, and whether
-// g counts if that is not certain
-const WrittenProgram& accumulation(bool certain) {
-  static const auto write = [](int inputs) -> const WrittenProgram& {
-    return write_program(inputs, [&](const Expressions& in) {
-      using namespace rows;
-      const Expression sum = in[0] + in[1] * in[2];
-      return Expressions{sum / in[3], where(in[4], 0, inputs == 6 ? where(in[5], sum, in[0]) : sum)};
-    });
-  };
-  static const WrittenProgram &always = write(5), &perhaps = write(6);
-  return certain ? always : perhaps;
 }
 
 Tensor both(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a & b; }
@@ -86,14 +71,15 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
   return items;
 }
 
-// Masked elements have no gradient. Row-sparse gradients stay so, with every row once, where the rule can do with rows
-// and they are few.
+// Masked elements have no gradient. Row-sparse gradients stay so where the rule can do with rows and they are few, with
+// every row once; those that are accumulated are combined when all rows of an update are there.
 Gradient Pipeline::prepared(const Gradient& gradient, const Variable& variable) const {
   if (const Variable mask = mask_of(variable); mask.defined()) return where(mask, gradient.dense(), 0);
   if (!gradient.is_sparse()) return gradient;
+  if (!rule_->by_rows(variable)) return gradient.dense();
+  if (options_.accumulate_steps > 1) return gradient;
   const bool few = 5 * gradient.indices().size() <= 4 * variable.shape()[0];
-  if (!few || options_.accumulate_steps > 1 || !rule_->by_rows(variable)) return gradient.dense();
-  return combine_rows(gradient);
+  return few ? combine_rows(gradient) : Gradient(gradient.dense());
 }
 
 Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
@@ -125,12 +111,13 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
 Applied Pipeline::advance(std::vector<Item>& items, Tensor proceed, const Apply& options) {
   if (proceed.defined() && !is_symbolic(proceed)) {  // known now: nothing to predicate
     if (!proceed.item<bool>()) {
+      for (auto& item : items) item.gradient = combine_rows(item.gradient);
       if (options.gradient_norm) *options.gradient_norm = norm_of(items);
       return Applied(proceed);
     }
     proceed = Tensor();
   }
-  const Tensor due = accumulate(items, proceed, options.examples);
+  const Tensor due = accumulate(items, proceed, options);
   return finish(items, due, options.gradient_norm);
 }
 
@@ -149,24 +136,18 @@ Applied Pipeline::finish(std::vector<Item>& items, Tensor due, Tensor* gradient_
   return Applied(due.defined() ? due : scalar(true, boolean));
 }
 
-Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, std::int64_t examples) {
+Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, const Apply& options) {
   if (options_.accumulate_steps == 1) return proceed;
-  const Tensor part = scalar(std::max<std::int64_t>(examples, 1), f64);
+  const Tensor part = scalar(std::max<std::int64_t>(options.examples, 1), f64);
   const Tensor calls = calls_ + 1, weight = weight_ + part;
-  Tensor due = both(calls == options_.accumulate_steps, proceed);
+  Tensor due = both(calls >= options_.accumulate_steps, proceed);
   const auto next = [&](const Tensor& value, const Variable& before) {
     const Tensor after = where(due, 0, value);
     return proceed.defined() ? where(proceed, after, before) : after;
   };
-  for (auto& [entry, gradient, scale] : items) {
-    const DType dtype = entry->sum.dtype();
-    Tensors inputs{entry->sum, cast(gradient.dense(), dtype), cast(part, dtype), cast(weight, dtype), due};
-    if (proceed.defined()) inputs.push_back(proceed);
-    const Tensors results = run_written(accumulation(!proceed.defined()), inputs);
-    gradient = Gradient(results[0]);
-    entry->sum.assign(results[1]);
-    entry->accumulates = true;
-  }
+  const AccumulatedCall call{calls_, part, weight, due, proceed, options.gradient_norm != nullptr};
+  for (const auto& item : items) item.entry->accumulator.make_room(item.gradient, calls_);
+  for (auto& item : items) item.gradient = item.entry->accumulator.add(item.gradient, call);
   const Tensor next_calls = next(calls, calls_), next_weight = next(weight, weight_);
   calls_.assign(next_calls);
   weight_.assign(next_weight);
@@ -179,14 +160,11 @@ Applied Pipeline::flush(Tensor* gradient_norm) {
   const LayerScope here(layer_of(optimizer_layer));
   std::vector<Item> items;
   for (auto& entry : entries_)
-    if (entry.accumulates) items.push_back({&entry, {}, {}});
+    if (entry.accumulator.in_use()) items.push_back({&entry, {}, {}});
   if (items.empty()) return Applied(scalar(false, boolean));
   const Tensor due = calls_ > 0;
   if (!is_symbolic(due) && !due.item<bool>()) return Applied(due);
-  for (auto& [entry, gradient, scale] : items) {
-    gradient = Gradient(divide_no_nan(entry->sum, cast(weight_, entry->sum.dtype())));
-    entry->sum.assign(zeros(entry->sum.shape(), entry->sum.dtype()));
-  }
+  for (auto& item : items) item.gradient = item.entry->accumulator.take(weight_);
   calls_.assign(scalar(0, i64));
   weight_.assign(scalar(0, f64));
   return finish(items, due, gradient_norm);

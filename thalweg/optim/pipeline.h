@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "thalweg/core/tracer.h"
+#include "thalweg/optim/accumulator.h"
 #include "thalweg/optim/learning_rate.h"
 #include "thalweg/optim/optimizer.h"
 #include "thalweg/optim/rule.h"
@@ -36,12 +37,14 @@ class Pipeline {
   void build(const std::vector<Variable>& variables);
   std::vector<Variable> variables() const;
   std::map<std::string, Variable> state() const;
+  void check_state(std::map<std::string, Tensor> values) const { take_state(values); }
   void set_state(const std::map<std::string, Tensor>& values);
   const Iterations& iterations() const { return iterations_; }
   void exclude_from_weight_decay(const std::vector<std::string>& patterns);
   Tensor learning_rate() const;
   void set_learning_rate(double rate);
   void set_accumulate_steps(int steps);
+  void trim();
   bool averages() const { return options_.ema_momentum.has_value(); }
   void assign_averages();
 
@@ -49,9 +52,8 @@ class Pipeline {
   // A variable with its state.
   struct Entry {
     std::vector<Variable> tables;  // the variable, the slots of the rule, the average if there is one
-    Variable sum;                  // of gradients; undefined: not in use
+    Accumulator accumulator;       // of gradients
     std::optional<double> decay;
-    bool accumulates = false;  // a gradient came for it
     Variable& variable() { return tables.front(); }
   };
   // A gradient on its way.
@@ -67,11 +69,13 @@ class Pipeline {
   Gradient prepared(const Gradient& gradient, const Variable& variable) const;
   Entry make_entry(const Variable& variable);
   Variable make_state(const std::string& name, const Shape& shape, double initial, DType dtype);
+  std::vector<Variable> lasting_variables() const;
+  std::vector<Accumulator::State> take_state(std::map<std::string, Tensor>& values) const;
   void check_restored(const std::map<std::string, Tensor>& left) const;
   Step next_step(const Tensor& due) const;
   Applied advance(std::vector<Item>& items, Tensor proceed, const Apply& options);
   Applied finish(std::vector<Item>& items, Tensor due, Tensor* gradient_norm);
-  Tensor accumulate(std::vector<Item>& items, const Tensor& proceed, std::int64_t examples);
+  Tensor accumulate(std::vector<Item>& items, const Tensor& proceed, const Apply& options);
   static Tensor norm_of(const std::vector<Item>& items);
   void clip(std::vector<Item>& items, const Tensor& norm) const;
   void update(const std::vector<Item>& items, const Step& step);

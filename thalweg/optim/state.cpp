@@ -79,18 +79,28 @@ std::map<std::string, Variable> Pipeline::state() const {
   return by_name;
 }
 
-void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
-  const auto known = state();
-  auto left = values;
-  for (const auto& [name, variable] : known) {
-    const auto given = left.extract(name);
+// Checks the values. Takes out those that have their places; the accumulators', which may have other sizes, are
+// returned.
+std::vector<Accumulator::State> Pipeline::take_state(std::map<std::string, Tensor>& values) const {
+  for (const auto& variable : lasting_variables()) {
+    const auto given = values.extract(variable.name());
     TW_CHECK_USER(!given.empty() && given.mapped().spec() == variable.spec(), "set_state",
                   "the state belongs to another model, or to an optimizer with other options",
-                  "expected {} {} for \"{}\", got {}", variable.shape(), variable.dtype(), name,
+                  "expected {} {} for \"{}\", got {}", variable.shape(), variable.dtype(), variable.name(),
                   given.empty() ? "nothing" : given.mapped().shape().to_string());
   }
-  if (!entries_.empty()) check_restored(left);
-  for (auto [name, variable] : known) variable.assign(values.at(name));
+  std::vector<Accumulator::State> accumulated;
+  for (const auto& entry : entries_) accumulated.push_back(entry.accumulator.take_state(values));
+  if (!entries_.empty()) check_restored(values);
+  return accumulated;
+}
+
+void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
+  state();  // names are unique
+  auto left = values;
+  const auto accumulated = take_state(left);
+  for (auto variable : lasting_variables()) variable.assign(values.at(variable.name()));
+  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].accumulator.set_state(accumulated[i], calls_);
   pending_ = std::move(left);
   restored_ = entries_.empty();
 }
@@ -102,7 +112,7 @@ void Pipeline::check_restored(const std::map<std::string, Tensor>& left) const {
 }
 
 Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
-  Entry entry{.tables = {variable}, .sum = {}, .decay = {}, .accumulates = restored_ && options_.accumulate_steps > 1};
+  Entry entry{.tables = {variable}, .accumulator = {}, .decay = {}};
   const std::string prefix = variable.name() + "/";
   const DType dtype = variable.dtype();
   for (const auto& slot : rule_->slots(variable))
@@ -112,7 +122,10 @@ Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
     const TraceScope eager(nullptr);
     if (!restored_) entry.tables.back().assign(variable);
   }
-  if (options_.accumulate_steps > 1) entry.sum = make_state(prefix + "gradient_sum", variable.shape(), 0, wide(dtype));
+  if (options_.accumulate_steps > 1) {
+    entry.accumulator = Accumulator(name_ + "/" + prefix, variable, options_.accumulate_steps);
+    entry.accumulator.set_state(entry.accumulator.take_state(pending_), calls_);
+  }
   const auto decay = rule_->weight_decay(variable, options_.weight_decay);
   if (decay && *decay > 0 && !matches(undecayed_, variable.name())) entry.decay = decay;
   return entry;
@@ -130,18 +143,27 @@ void Pipeline::build(const std::vector<Variable>& variables) {
   entries_ = std::move(entries), places_ = std::move(places);
 }
 
-std::vector<Variable> Pipeline::variables() const {
+std::vector<Variable> Pipeline::lasting_variables() const {
   std::vector<Variable> list{iterations_};
   const auto add = [&](const Variable& variable) {
     if (variable.defined()) list.push_back(variable);
   };
   add(rate_), add(calls_), add(weight_);
   for (const auto& variable : rule_->shared()) add(variable);
-  for (const auto& entry : entries_) {
+  for (const auto& entry : entries_)
     for (std::size_t i = 1; i < entry.tables.size(); ++i) add(entry.tables[i]);
-    add(entry.sum);
-  }
   return list;
+}
+
+std::vector<Variable> Pipeline::variables() const {
+  auto list = lasting_variables();
+  for (const auto& entry : entries_)
+    for (const auto& variable : entry.accumulator.variables()) list.push_back(variable);
+  return list;
+}
+
+void Pipeline::trim() {
+  for (auto& entry : entries_) entry.accumulator.trim(calls_);
 }
 
 void Pipeline::exclude_from_weight_decay(const std::vector<std::string>& patterns) {

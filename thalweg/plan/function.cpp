@@ -12,6 +12,7 @@
 #include "thalweg/core/log.h"
 #include "thalweg/core/mask.h"
 #include "thalweg/core/ordinal.h"
+#include "thalweg/core/retired.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/compare.h"
 #include "thalweg/plan/plan_call.h"
@@ -56,6 +57,11 @@ void check_variables(const Graph& traced) {
              made.variable.name(), traced.name);
 }
 
+bool holds_retired(const Graph& traced) {
+  return std::any_of(traced.variables.begin(), traced.variables.end(),
+                     [](const GraphVariable& held) { return is_retired(held.variable); });
+}
+
 }  // namespace
 
 void flatten(Flat& flat, const Spec& spec) {
@@ -73,9 +79,9 @@ struct FunctionCore::State {
   using Entries = std::list<Entry>;  // used last stands first
 
   std::shared_ptr<Plan> find(const std::string& signature);
-  void drop_plans_without_masks();
+  void drop_outdated_plans();
   void check_alive() const;
-  void trace(const Flat& arguments, Body body, PlanState& plan);
+  bool trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
   Tensors run(Plan& plan, const Flat& arguments, std::uint64_t number);
@@ -96,7 +102,7 @@ struct FunctionCore::State {
   std::int64_t calls = 0;
   std::vector<std::int64_t> recent_traces;  // call numbers
   int warnings = 0;
-  std::uint64_t masks = mask_version();  // that the plans know
+  std::uint64_t masks = mask_version(), retired = retired_count();  // that the plans know
 
   // Of a file: all traces there are, and the numbers of the calls.
   SavedGraphs saved;
@@ -127,20 +133,28 @@ FunctionCore::FunctionCore(FunctionOptions options, SavedGraphs graphs, std::sha
 
 FunctionCore::~FunctionCore() = default;
 
-// Traces from before a variable got a mask do not hold it. Those of a file are as they are.
-void FunctionCore::State::drop_plans_without_masks() {
-  if (masks == mask_version()) return;
-  masks = mask_version();
-  if (!saved.empty() || entries.empty()) return;
-  stats.evictions += static_cast<std::int64_t>(entries.size());
-  stats.last_retrace_reason = "variables got masks";
-  by_signature.clear();
-  entries.clear();
+// Traces from before a variable got a mask do not hold it, and those with a variable that is retired hold the wrong
+// one. Those of a file are as they are.
+void FunctionCore::State::drop_outdated_plans() {
+  const bool has_new_masks = masks != mask_version();
+  if (!has_new_masks && retired == retired_count()) return;
+  masks = mask_version(), retired = retired_count();
+  if (!saved.empty()) return;
+  for (auto entry = entries.begin(); entry != entries.end();) {
+    if (!has_new_masks && !holds_retired(entry->plan->state().traced)) {
+      ++entry;
+      continue;
+    }
+    ++stats.evictions;
+    stats.last_retrace_reason = has_new_masks ? "variables got masks" : "state of another size took the place of some";
+    by_signature.erase(entry->signature);
+    entry = entries.erase(entry);
+  }
 }
 
 std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
   std::lock_guard lock(mutex);
-  drop_plans_without_masks();
+  drop_outdated_plans();
   const auto found = by_signature.find(signature);
   if (found == by_signature.end()) return nullptr;
   entries.splice(entries.begin(), entries, found->second);
@@ -183,7 +197,8 @@ void FunctionCore::State::note_churn() {
                   options.name, stats.last_retrace_reason));
 }
 
-void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& plan) {
+// False: a variable that was used has been retired since.
+bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& plan) {
   const OpenTrace open(options);
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
@@ -204,12 +219,14 @@ void FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
       plan.gradient_names.push_back(name);
     }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
+  if (holds_retired(plan.traced)) return false;
   check_variables(plan.traced);
   plan.traced.precision = usable_precision(options.precision);
   if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
   plan.traced.results.resize(own);
   plan.touched = trace.touched();
   plan.result_sizes = results.sizes;
+  return true;
 }
 
 namespace {
@@ -254,7 +271,7 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
     plan->result_sizes = found->second->result_sizes;
     plan->seed = numbers->seed;
   } else {
-    trace(arguments, body, *plan);
+    while (!trace(arguments, body, *plan)) plan->gradient_names.clear();
   }
   plan->options = {.memory_budget = options.memory_budget, .batch_arguments = options.batch};
   compile_trace(*plan);

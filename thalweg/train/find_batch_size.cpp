@@ -14,7 +14,8 @@ class Plans {
  public:
   Plans(const Model& model, const data::Element& example, const FindBatchSizeOptions& options)
       : step_("find_batch_size", model, {.loss = options.loss, .memory_budget = options.memory_budget},
-              options.optimizer) {
+              options.optimizer),
+        optimizer_(*options.optimizer) {
     const std::int64_t examples = example[0].rank() > 0 ? example[0].shape()[0] : 0;
     TW_CHECK_USER(examples > 0, "find_batch_size", "give a batch of the data",
                   "expected parts with examples along the first axis, got one of shape {}", example[0].shape());
@@ -28,16 +29,19 @@ class Plans {
     std::vector<Spec> specs = specs_;
     for (std::size_t i = 0; i < specs.size(); ++i)
       if (follows_[i]) specs[i].shape = specs[i].shape.with(0, batch);
+    Row row{batch, 0, 0, 0};
     try {
       const Plan& plan = step_.plan(specs);
-      return {batch, plan.peak_bytes(), plan.micro_batches(), plan.recomputed()};
+      row = {batch, plan.peak_bytes(), plan.micro_batches(), plan.recomputed()};
     } catch (const InfeasibleBudget&) {
-      return {batch, 0, 0, 0};
     }
+    optimizer_.trim();  // no other batch needs room for the gradients of this one
+    return row;
   }
 
  private:
   const BatchFunction step_;
+  optim::Optimizer& optimizer_;
   std::vector<Spec> specs_;
   std::vector<bool> follows_;  // whose leading size is the batch
 };

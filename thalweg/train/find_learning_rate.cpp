@@ -14,20 +14,22 @@ namespace {
 // Puts weights, optimizer and random numbers back when it goes.
 class Restore {
  public:
-  Restore(nn::Module& module, optim::Optimizer& optimizer) : random_(random::state()) {
-    for (auto& variable : module.variables()) keep(variable);
-    for (auto& variable : optimizer.variables()) keep(variable);
+  Restore(nn::Module& module, optim::Optimizer& optimizer) : random_(random::state()), optimizer_(optimizer) {
+    for (auto& variable : module.variables()) weights_.emplace_back(variable, variable.value());
+    for (auto& [name, variable] : optimizer.state()) state_.emplace(name, variable.value());
   }
   ~Restore() {
-    for (auto& [variable, value] : values_) variable.assign(value);
+    for (auto& [variable, value] : weights_) variable.assign(value);
+    optimizer_.set_state(state_);
     random::set_state(random_);
   }
   Restore(const Restore&) = delete;
 
  private:
-  void keep(Variable& variable) { values_.emplace_back(variable, variable.value()); }
-  std::vector<std::pair<Variable, Tensor>> values_;
+  std::vector<std::pair<Variable, Tensor>> weights_;
   random::State random_;
+  optim::Optimizer& optimizer_;
+  std::map<std::string, Tensor> state_;
 };
 
 // The rate in the middle of the steepest stretch of the averaged loss before its least value.
