@@ -11,6 +11,7 @@
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/gather/gather.h"
+#include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/random/random.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/optim/loss_scale.h"
@@ -134,6 +135,36 @@ TEST(row_accumulation, memory_does_not_depend_on_the_table) {
   EXPECT_GE(small.state, 4 * 5 * 2 * 4);
   EXPECT_LT(large.eager, 64 * 1024);
   EXPECT_LT(large.compiled, 64 * 1024);
+}
+
+TEST(row_accumulation, a_budget_cuts_batches_whose_rows_are_accumulated) {
+  const auto train = [](std::int64_t budget, std::int64_t& parts) {
+    Adam adam({.learning_rate = 0.1, .accumulate_steps = 2, .sparse = lazy});
+    Variable table(random::normal({5000, 16}, {.seed = 1}), {.name = "table"});
+    Variable kernel(random::normal({16, 512}, {.seed = 2}), {.name = "kernel"});
+    const auto step = function(
+        [&](const Tensor& ids) {
+          GradientTape tape;
+          const Tensor rows = tanh(matmul(embedding_lookup(table, ids), kernel));
+          const Tensor loss = reduce_mean(square(softplus(rows) * rows - 1));
+          adam.apply(tape.gradient(loss, std::vector{table, kernel}), {table, kernel});
+          return loss;
+        },
+        {.memory_budget = budget});
+    for (std::uint64_t i = 0; i < 4; ++i)
+      step(random::uniform({256, 4}, {.low = 0, .high = 300, .seed = i, .dtype = i32}));
+    const Plan& plan = step.plan(zeros({256, 4}, i32));
+    parts = plan.micro_batches();
+    EXPECT_EQ(accumulators(adam).front(), "gradient_rows [2048, 16]");
+    return std::pair(values(cast(table, f64)), plan.peak_bytes());
+  };
+  std::int64_t whole = 0, cut = 0;
+  const auto [want, peak] = train(0, whole);
+  const auto [got, less] = train(peak / 2, cut);
+  EXPECT_EQ(whole, 1);
+  EXPECT_GT(cut, 1);
+  EXPECT_LE(less, peak / 2);
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << i;
 }
 
 TEST(row_accumulation, calls_that_do_not_count_leave_nothing) {

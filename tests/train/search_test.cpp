@@ -62,6 +62,41 @@ TEST(search, a_batch_size_is_found_by_plans_alone) {
   EXPECT_NE(found.svg().find("budget"), std::string::npos);
 }
 
+// Gradients of an embedding that are accumulated have room for the rows of a batch: searches leave none behind.
+TEST(search, room_for_accumulated_rows_is_given_back) {
+  nn::Sequential model({nn::embedding({.input_dim = 10'000, .output_dim = 4}), nn::flatten(), nn::dense(1)});
+  optim::SGD sgd({.learning_rate = 0.1, .accumulate_steps = 2}), other({.learning_rate = 0.1, .accumulate_steps = 2});
+  const auto state_bytes = [](const optim::Optimizer& optimizer) {
+    std::int64_t bytes = 0;
+    for (const auto& variable : optimizer.variables()) bytes += variable.value().bytes();
+    return bytes;
+  };
+  const auto found = train::find_batch_size(
+      model, {zeros({1, 8}, i32), zeros({1, 1})},
+      {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(1), .largest = 1 << 14});
+  EXPECT_LT(state_bytes(sgd), 100);
+  const auto again = train::find_batch_size(
+      model, {zeros({1, 8}, i32), zeros({1, 1})},
+      {.optimizer = &other, .loss = losses::mean_squared_error, .memory_budget = MiB(1), .largest = found.suggestion});
+  EXPECT_EQ(again.suggestion, found.suggestion);  // whatever larger batches were asked for before
+
+  const auto ids = data::from_tensor_slices(
+      {random::uniform({90, 8}, {.low = 0, .high = 9999, .dtype = i32}), random::normal({90, 1})});
+  const auto step = [&](std::int64_t examples) {
+    GradientTape tape;
+    const Tensor x = zeros({examples, 8}, i32);
+    const auto variables = model.trainable_variables();
+    return bool(sgd.apply(tape.gradient(reduce_sum(model(x)), variables), variables));
+  };
+  EXPECT_FALSE(step(3));
+  const std::int64_t before = state_bytes(sgd);
+  train::find_learning_rate(model, ids.batch(30),
+                            {.optimizer = &sgd, .loss = losses::mean_squared_error, .last = 1e-4, .steps = 5});
+  EXPECT_EQ(std::int64_t{sgd.iterations()}, 0);
+  EXPECT_LE(state_bytes(sgd), before + 30 * 8 * 2 * 24);
+  EXPECT_TRUE(step(3));
+}
+
 TEST(search, a_grid_is_run_in_order) {
   std::vector<std::string> seen;
   const auto found =

@@ -49,7 +49,8 @@ class Pipeline;
 
 // Changes variables by their gradients. In this order: undo the loss scale (or skip the step), accumulate (the mean
 // over accumulate_steps calls), clip, decay (w -= w * weight_decay * rate), the rule, the moving average. State is made
-// at the first apply(), for the variables that it is given; all of it is in variables().
+// at the first apply(), for the variables that it is given; all of it is in variables(). Accumulated gradients are kept
+// as they come, rows as rows, from the first one on.
 class TW_API Optimizer {
  public:
   virtual ~Optimizer();

@@ -91,6 +91,8 @@ void run(const PutRows&, Arrays in, Arrays out) {
 [[maybe_unused]] bool differentiable(const PutRows&) { return false; }
 // Only the table is as large as the output.
 [[maybe_unused]] bool in_place(const PutRows&) { return true; }
+// The rows of all examples are put in at once.
+BatchStates batch_rule(const PutRows&, Inputs, BatchStates&, std::int64_t) { return {BatchState{}}; }
 
 }  // namespace
 
