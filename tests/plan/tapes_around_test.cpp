@@ -140,5 +140,81 @@ TEST(TapesAround, a_captured_tensor_that_is_watched_is_refused) {
   EXPECT_TRUE(testing::near(g(x), tensor({6.0}), 0));
 }
 
+// The gradient of the table that a function looks up, by a tape outside.
+template <class F>
+Gradient rows_of(const F& f, const Variable& table, const Variable& kernel, const Tensor& ids) {
+  GradientTape tape;
+  const Tensor loss = f(ids);
+  const auto gradients = tape.gradient(loss, std::vector{table, kernel});
+  EXPECT_TRUE(gradients[0].is_sparse());
+  EXPECT_FALSE(gradients[1].is_sparse());
+  return gradients[0];
+}
+
+TEST(TapesAround, gradients_of_tables_are_row_sparse) {
+  const Variable table(random::normal({30, 4}, {.seed = 1, .dtype = f64}), {.name = "table"});
+  const Variable kernel(random::normal({4, 3}, {.seed = 2, .dtype = f64}), {.name = "kernel"});
+  const auto f = [&](const Tensor& ids) {
+    const Tensor hidden = tanh(matmul(embedding_lookup(table, ids), kernel));
+    return reduce_sum(hidden * hidden) + reduce_sum(gather(table, ids + 1) * 0.5);
+  };
+  const auto compiled = function(f);
+  const Tensor ids = tensor({{3, 7}, {3, 0}});
+  const Gradient want = rows_of(f, table, kernel, ids);
+  const auto inside = function([&](const Tensor& x) { return compiled(x) + 2; });
+  for (int call = 0; call < 2; ++call)
+    for (const Gradient& got : {rows_of(compiled, table, kernel, ids), rows_of(inside, table, kernel, ids)}) {
+      EXPECT_EQ(got.indices().size(), 8);
+      EXPECT_TRUE(testing::near(got.dense(), want.dense(), 1e-14));
+    }
+}
+
+TEST(TapesAround, a_table_that_is_read_as_a_whole_too_has_a_dense_gradient) {
+  const Variable table(random::normal({9, 4}, {.seed = 1, .dtype = f64}), {.name = "table"});
+  const auto f = [&](const Tensor& ids) {
+    return reduce_sum(square(matmul(embedding_lookup(table, ids), table, {.transpose_b = true})));
+  };
+  const auto gradient = [&](const auto& callable) {
+    GradientTape tape;
+    return tape.gradient(callable(tensor({1, 5, 1})), std::vector{table})[0];
+  };
+  EXPECT_FALSE(gradient(function(f)).is_sparse());
+  EXPECT_TRUE(testing::near(gradient(function(f)).dense(), gradient(f).dense(), 1e-12));
+}
+
+TEST(TapesAround, rows_are_differentiated_again) {
+  const Variable table(random::normal({9, 2}, {.seed = 1, .dtype = f64}), {.name = "table"});
+  const auto f = [&](const Tensor& ids) { return reduce_sum(pow(embedding_lookup(table, ids), 3.0)); };
+  const auto second = [&](const auto& callable) {
+    GradientTape outer;
+    GradientTape inner;
+    const Tensor first = inner.gradient(callable(tensor({1, 5, 1})), std::vector{table})[0].dense();
+    return outer.gradient(reduce_sum(first * first), std::vector{table})[0].dense();
+  };
+  EXPECT_TRUE(testing::near(second(function(f)), second(f), 1e-12));
+}
+
+TEST(TapesAround, memory_of_rows_does_not_grow_with_the_table) {
+  const auto peak = [](std::int64_t rows) {
+    const Variable table(zeros({rows, 8}), {.name = "table"});
+    const auto f = function([&](const Tensor& ids) { return reduce_sum(square(embedding_lookup(table, ids) - 1)); });
+    const Tensor ids = tensor({3, 7, 3, 900});
+    optim::SGD sgd({.learning_rate = 0.1});
+    const auto step = [&] {
+      GradientTape tape;
+      const Tensor loss = f(ids);
+      sgd.apply(tape.gradient(loss, std::vector{table}), {table});
+    };
+    step();
+    const std::int64_t before = config::memory_info().in_use;
+    config::reset_peak_memory();
+    step();
+    return config::memory_info().peak - before;
+  };
+  const std::int64_t small = peak(1'000);
+  EXPECT_EQ(peak(1'000'000), small);
+  EXPECT_LT(small, 64 * 1024);
+}
+
 }  // namespace
 }  // namespace thalweg

@@ -12,6 +12,13 @@
 
 namespace thalweg {
 
+// A gradient among the results of a backward graph: a dense one is one of them, a row-sparse one two, values and
+// indices.
+struct GradientResult {
+  int input;  // that it belongs to
+  bool is_sparse;
+};
+
 // The graph with residuals among its results, and its derivative.
 struct DifferentiableGraph::Pair {
   Graph forward;  // results, then residuals
@@ -20,7 +27,7 @@ struct DifferentiableGraph::Pair {
   std::shared_ptr<DifferentiableGraph> backward;
   // What the backward graph takes: inputs and outputs of the forward graph by number, then the seeds.
   std::vector<int> reads_inputs, reads_outputs, seeds;
-  std::vector<int> gradient_of;  // the input that each of its results belongs to
+  std::vector<GradientResult> gradients;  // its results
 };
 
 struct CallOp {
@@ -46,7 +53,13 @@ struct CallOp {
     }
     const Tensors found = pair.backward->call(inputs);
     Gradients result(static_cast<std::size_t>(kept.inputs()));
-    for (std::size_t i = 0; i < found.size(); ++i) result[static_cast<std::size_t>(pair.gradient_of[i])] = found[i];
+    std::size_t next = 0;
+    for (const auto [input, is_sparse] : pair.gradients) {
+      auto& gradient = result[static_cast<std::size_t>(input)];
+      gradient =
+          is_sparse ? Gradient(found[next], found[next + 1], kept.input_spec(input).shape) : Gradient(found[next]);
+      next += is_sparse ? 2 : 1;
+    }
     return result;
   }
 
@@ -117,7 +130,8 @@ std::int64_t result_bytes(const Graph& graph, std::size_t first = 0) {
 // those of `graph`, then the gradients that exist.
 struct Joint {
   Graph graph;
-  std::vector<int> seeds, gradient_of;
+  std::vector<int> seeds;
+  std::vector<GradientResult> gradients;
 };
 
 Joint trace_joint(const Graph& graph) {
@@ -146,8 +160,9 @@ Joint trace_joint(const Graph& graph) {
   const auto gradients = tape.gradient(targets, sources, {.output_gradients = seeds});
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) {
-      results.push_back(gradients[i].dense());
-      joint.gradient_of.push_back(source_numbers[i]);
+      results.push_back(gradients[i].values());
+      if (gradients[i].is_sparse()) results.push_back(gradients[i].indices());
+      joint.gradients.push_back({source_numbers[i], gradients[i].is_sparse()});
     }
   joint.graph = trace.finish({results.data(), results.size()});
   joint.graph.precision = graph.precision;
@@ -251,7 +266,7 @@ const DifferentiableGraph::Pair& DifferentiableGraph::pair() {
   auto pair = std::make_shared<Pair>();
   pair->results = graph_.results.size();
   pair->seeds = std::move(joint.seeds);
-  pair->gradient_of = std::move(joint.gradient_of);
+  pair->gradients = std::move(joint.gradients);
   pair->reads_inputs = std::move(cut.reads_inputs);
   pair->reads_outputs = std::move(cut.reads_outputs);
   pair->forward = prune(std::move(cut.forward));

@@ -394,6 +394,7 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   SavedGraphs graphs;
   for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
     const PlanState& plan = entry->plan->state();
+    if (holds_retired(plan.traced)) continue;
     SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced};
     graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
   }
