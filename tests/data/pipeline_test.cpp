@@ -313,9 +313,22 @@ TEST(data, a_generator_that_throws_ends_the_epoch) {
   for (const bool ahead : {false, true}) {
     auto it = (ahead ? ds.prefetch(2) : ds).iterator();
     EXPECT_EQ(rest_of(it, 2), (Numbers{0, 1}));
-    EXPECT_HAS(error_of([&] { it.next(); }), "element 2: no more");
+    const std::string error = error_of([&] { it.next(); });
+    EXPECT_HAS(error, "[from_generator]");
+    EXPECT_HAS(error, "element 2: no more");
+    EXPECT_HAS(error, "hint: the epoch ends here");
     EXPECT_FALSE(it.next());
   }
+  const auto by_index = from_generator([](std::int64_t i) -> std::optional<Element> {
+    if (i == 1) throw std::runtime_error("not this one");
+    return i < 3 ? std::optional(Element(scalar(i, i64))) : std::nullopt;
+  });
+  auto it = by_index.iterator();
+  EXPECT_EQ(rest_of(it, 1), Numbers{0});
+  const std::string error = error_of([&] { it.next(); });
+  EXPECT_HAS(error, "element 1: not this one");
+  EXPECT_HAS(error, "hint: the iterator goes on");
+  EXPECT_EQ(rest_of(it), Numbers{2});
 }
 
 TEST(data, an_iterator_may_go_away_while_workers_are_ahead) {

@@ -69,7 +69,7 @@ void add_training(CLI::App& command, TrainOptions& o) {
       ->check(number<std::uint64_t>("", "a whole number of 0 or more", [](std::uint64_t) { return true; }));
   command.add_flag("--eager", o.eager, "op by op, not compiled");
   command.add_option("--loss", o.loss, "another loss than the model's own")->check(CLI::IsMember(loss_names()));
-  command.add_option("--subset", o.subset, "train on so many examples")->check(count());
+  command.add_option("--subset", o.subset, "examples at most to train on, and to test on")->check(count());
   command.add_option("--set", o.settings, "key=value, a size of the model; may be repeated");
 }
 

@@ -66,13 +66,13 @@ Datasets generated_clicks(const DataRequest& request, const models::Settings& se
   const bool pairs = read.choice("kind", {"dlrm", "two-tower"}) == "two-tower";  // a user and an item each
   const std::int64_t tables = pairs ? 2 : read.count("tables", 26);
   const Clicks clicks{request.batch, read.count("inputs", 13), tables, read.count("rows", 100'000), request.seed};
+  const auto batches = [&](std::int64_t rows) { return std::max<std::int64_t>(1, rows / request.batch); };
   const std::int64_t rows = request.subset > 0 ? request.subset : rows_of_an_epoch;
-  const std::int64_t count = std::max<std::int64_t>(1, rows / request.batch);
-  const std::int64_t test = std::max<std::int64_t>(1, rows_of_the_test / request.batch);
+  const std::int64_t count = batches(rows), test = batches(rows_of_the_test);
   Datasets made{.name = "generated"};
   made.examples = count * request.batch;
   made.training = clicks.batches(test, count);
-  made.test = clicks.batches(0, test);
+  made.test = clicks.batches(0, std::min(test, count));
   return made;
 }
 

@@ -53,7 +53,7 @@ struct TrainOptions {
   std::string out;                    // the run folder; empty: a new one under runs/
   std::int64_t checkpoint_every = 0;  // steps; 0: after every epoch
   std::int64_t monitor_every = 10;    // steps between two gradient norms of all layers
-  std::int64_t subset = 0;            // examples to train on; 0: all
+  std::int64_t subset = 0;            // examples at most to train on, and to test on; 0: all
   std::vector<std::string> settings;  // "layers=12"
 };
 // good or interrupted.

@@ -66,6 +66,7 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
     made.examples = request.subset;
     made.training = made.training->take(request.subset);
   }
+  if (request.subset > 0 && made.test) made.test = made.test->take(request.subset);
   const bool by_number = made.training->cardinality() >= 0;
   const std::int64_t window = by_number ? made.examples : std::min(made.examples, largest_shuffle);
   made.training =

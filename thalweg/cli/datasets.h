@@ -14,7 +14,7 @@ namespace thalweg::cli {
 struct DataRequest {
   std::string data;
   std::int64_t batch = 0;
-  std::int64_t subset = 0;  // examples; 0: all
+  std::int64_t subset = 0;  // examples at most, of the test too; 0: all
   std::uint64_t seed = 0;
   bool numbers = false;  // labels are numbers to be met, not classes
 };

@@ -55,12 +55,13 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
     throw Error(ErrorCode::invalid_argument, "train", "shapes are images, which " + step.model + " does not take",
                 "train cnn, separable-cnn, resnet50 or unet on them");
   const std::int64_t most = std::max<std::int64_t>(1, bytes_of_shapes / (input.bytes() / input.shape[0]));
-  const auto count = [&](std::int64_t wanted) { return std::min(wanted, most); };
-  const data::ShapesOptions options{
-      .count = count(request.subset > 0 ? std::min(request.subset, shapes_of_an_epoch) : shapes_of_an_epoch),
-      .size = input.shape[1],
-      .task = pixels ? data::ShapesTask::segmentation : data::ShapesTask::classification,
-      .seed = request.seed};
+  const auto count = [&](std::int64_t wanted) {
+    return std::min({wanted, most, request.subset > 0 ? request.subset : wanted});
+  };
+  const data::ShapesOptions options{.count = count(shapes_of_an_epoch),
+                                    .size = input.shape[1],
+                                    .task = pixels ? data::ShapesTask::segmentation : data::ShapesTask::classification,
+                                    .seed = request.seed};
   auto others = options;
   others.count = count(shapes_of_the_test), others.seed = request.seed + 1;
   Datasets made{.name = "shapes"};

@@ -4,8 +4,7 @@
 
 namespace thalweg::data {
 
-void throw_user_error(const char* stage, std::int64_t index) {
-  constexpr auto hint = "the iterator goes on behind this element; filter such elements out or change the function";
+void throw_user_error(const char* stage, std::int64_t index, const char* hint) {
   try {
     throw;
   } catch (const Error& error) {

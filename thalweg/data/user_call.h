@@ -24,17 +24,21 @@ class UserCall {
   Scopes scopes_;
 };
 
-// Throws what is being handled, as an Error that names the stage and the element.
-[[noreturn]] void throw_user_error(const char* stage, std::int64_t index);
+// Throws what is being handled, as an Error that names the stage and the element. The hint is for exceptions of other
+// kinds, which have none.
+[[noreturn]] void throw_user_error(const char* stage, std::int64_t index, const char* hint);
+
+inline constexpr const char* goes_on =
+    "the iterator goes on behind this element; filter such elements out or change the function";
 
 // f(), a call for element `index` of the stage.
 template <class F>
-auto call_user(const char* stage, std::uint64_t call, std::int64_t index, F&& f) {
+auto call_user(const char* stage, std::uint64_t call, std::int64_t index, F&& f, const char* hint = goes_on) {
   const UserCall surroundings(call);
   try {
     return f();
   } catch (...) {
-    throw_user_error(stage, index);
+    throw_user_error(stage, index, hint);
   }
 }
 

@@ -54,6 +54,10 @@ class IndexCursor final : public Whole {
   std::int64_t epoch_ = 0, position_ = 0;
 };
 
+constexpr const char* ends_here =
+    "the epoch ends here: what threw is not asked for another element; catch the exception inside of it, or let a "
+    "function of the element's number, f(index), take its place";
+
 // A generator can only be asked for the next element: a state is reached by asking that often.
 class GeneratorCursor final : public Whole {
  public:
@@ -63,7 +67,7 @@ class GeneratorCursor final : public Whole {
     epoch_ = epoch;
     position_ = 0;
     ended_ = false;
-    generator_ = call_user("from_generator", call_number(epoch_, -1), 0, begin_);
+    generator_ = call_user("from_generator", call_number(epoch_, -1), 0, begin_, ends_here);
   }
   void save(StateWriter& state) const override { state.put(position_); }
   void restore(std::int64_t epoch, StateReader& state) override {
@@ -78,7 +82,7 @@ class GeneratorCursor final : public Whole {
     if (ended_) return {};
     ended_ = true;  // should it throw: nothing is known of a generator that did
     const BusyTime busy(counters_, position_);
-    auto element = call_user("from_generator", call_number(epoch_, position_), position_, generator_);
+    auto element = call_user("from_generator", call_number(epoch_, position_), position_, generator_, ends_here);
     check_element(element, position_);
     if (element) ended_ = false, ++position_, counters_.count();
     return element;
