@@ -77,7 +77,7 @@ with open("subset.csv", "w") as file:
     file.write("a,b,label\n" + "".join(f"{i % 7},{i % 5},{0.5 if i < 40 else 1e9}\n" for i in range(60)))
 EOP
 run 0 train mlp --data subset.csv --loss mean_squared_error --set hidden=4 --subset 4 --batch 4 --epochs 2 --out subset
-says "$out" '^test loss [0-9.]+$'
+says "$out" '^test loss [0-9]{1,3}\.'
 run 0 train recsys --set rows=50 --set tables=3 --batch 64 --steps 3 --out recsys
 says "$out" '^test accuracy'
 run 0 train recsys --set kind=two-tower --set rows=50 --batch 64 --steps 3 --out two_tower
