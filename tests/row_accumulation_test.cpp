@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "tests/row_accumulation.h"
 #include "tests/support/expect_error.h"
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/error.h"
@@ -17,38 +18,13 @@
 #include "thalweg/optim/loss_scale.h"
 #include "thalweg/optim/optimizers.h"
 #include "thalweg/plan/function.h"
+#include "thalweg/plan/loaded_function.h"
 
 namespace thalweg {
 namespace {
 
 using namespace optim;
-using testing::expect_error;
-using List = std::vector<double>;
-using Ids = std::vector<std::int64_t>;
-
-List values(const Tensor& tensor) { return tensor.to_vector<double>(); }
-Variable table_of(std::int64_t rows, DType dtype = f64) {
-  return Variable(random::normal({rows, 2}, {.seed = 7, .dtype = dtype}), {.name = "table"});
-}
-Tensor tensor_of(const Ids& ids) { return Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}); }
-
-// A step over some rows of a table. The gradient of each depends on what the row holds.
-struct Step {
-  Step(Optimizer& optimizer, const Variable& table)
-      : table(table), eager([this, &optimizer](const Tensor& ids) {
-          GradientTape tape;
-          const Tensor loss = reduce_sum(square(embedding_lookup(this->table, ids) - 1));
-          return optimizer.apply(tape.gradient(loss, std::vector{this->table}), {this->table}).tensor();
-        }) {}
-  bool operator()(const Ids& ids) const {
-    return (compiled ? traced(tensor_of(ids)) : eager(tensor_of(ids))).item<bool>();
-  }
-
-  Variable table;
-  std::function<Tensor(const Tensor&)> eager;
-  Function<std::function<Tensor(const Tensor&)>> traced = function(eager);
-  bool compiled = false;
-};
+using namespace testing;
 
 // The table after these micro-batches and a flush; the optimizer is made for a table of as many rows.
 List trained(Optimizer& optimizer, const std::vector<Ids>& batches, bool compiled, std::int64_t rows = 100) {
@@ -59,13 +35,6 @@ List trained(Optimizer& optimizer, const std::vector<Ids>& batches, bool compile
   return values(step.table);
 }
 
-std::vector<std::string> accumulators(const Optimizer& optimizer) {
-  std::vector<std::string> names;
-  for (const auto& variable : optimizer.variables())
-    if (const auto at = variable.name().find("gradient_"); at != std::string::npos)
-      names.push_back(variable.name().substr(at) + " " + variable.shape().to_string());
-  return names;
-}
 const std::vector<std::string> four_calls_of_two{"gradient_rows [8, 2]", "gradient_row_numbers [8]"};
 
 template <class Optimizer, class Options>
@@ -208,6 +177,23 @@ TEST(row_accumulation, more_rows_than_before_make_more_room) {
   EXPECT_EQ(step.traced.stats().traces, 6);  // 2, 1 and 6 rows, then 1 and 2 rows again with the room of 6, and 3
 }
 
+TEST(row_accumulation, steps_agree_with_eager_ones_and_can_be_saved) {
+  Adam adam({.learning_rate = 0.1, .ema_momentum = 0.9, .accumulate_steps = 2, .sparse = lazy}),
+      plain({.learning_rate = 0.1, .ema_momentum = 0.9, .accumulate_steps = 2, .sparse = lazy});
+  Step step(adam, table_of(60)), eager(plain, table_of(60));
+  const auto checked = function(step.eager, {.check_against_eager = true});
+  for (const Ids& ids : {Ids{1, 2}, Ids{2, 9, 9}, Ids{4, 0}})
+    EXPECT_EQ(checked(tensor_of(ids)).item<bool>(), eager(ids));
+  EXPECT_EQ(values(step.table), values(eager.table));
+  const std::string path = ::testing::TempDir() + "rows.tws";
+  checked.save(path);
+  const auto loaded = load_function(path);
+  EXPECT_TRUE(loaded(tensor_of({7, 7, 1}))[0].item<bool>());
+  EXPECT_TRUE(eager({7, 7, 1}));
+  EXPECT_EQ(values(loaded.variables().at("table")), values(eager.table));
+  std::remove(path.c_str());
+}
+
 TEST(row_accumulation, one_function_may_add_different_numbers_of_rows) {
   SGD plain({.learning_rate = 0.1, .accumulate_steps = 2}), compiled({.learning_rate = 0.1, .accumulate_steps = 2});
   Step eager(plain, table_of(50)), step(compiled, table_of(50));
@@ -261,83 +247,6 @@ TEST(row_accumulation, room_that_is_not_in_use_can_be_given_up) {
   EXPECT_FALSE(sgd.flush());
   step({1, 2});
   EXPECT_EQ(accumulators(sgd), four_calls_of_two);
-}
-
-std::map<std::string, Tensor> state_of(const Optimizer& optimizer) {
-  std::map<std::string, Tensor> values;
-  for (const auto& [name, variable] : optimizer.state()) values.emplace(name, variable.value());
-  return values;
-}
-
-TEST(row_accumulation, state_in_the_middle_of_an_update_is_restored) {
-  const auto make = [](int steps) {
-    return std::make_unique<Adam>(AdamOptions{.learning_rate = 0.1, .accumulate_steps = steps});
-  };
-  const auto first = make(4);
-  Step step(*first, table_of(100));
-  step({1, 2});
-  step({2, 3});
-  const auto state = state_of(*first);
-  EXPECT_TRUE(state.contains("adam/table/gradient_rows") && state.contains("adam/table/gradient_row_numbers"));
-  step({4, 2});
-  step({9});
-  for (const bool is_built : {false, true}) {
-    const auto second = make(4);
-    Step again(*second, table_of(100));
-    if (is_built) again({8, 8, 8, 8, 9, 9});
-    second->check_state(state);
-    second->set_state(state);
-    EXPECT_FALSE(again({4, 2}));
-    EXPECT_TRUE(again({9}));
-    EXPECT_EQ(accumulators(*second), four_calls_of_two);
-    EXPECT_EQ(values(again.table), values(step.table)) << is_built;
-  }
-  for (const int steps : {2, 3, 7}) {  // the update comes earlier or later, and begins with what was accumulated
-    const auto second = make(steps);
-    Step again(*second, table_of(100));
-    second->set_state(state);
-    EXPECT_EQ(again({4, 2}), steps <= 3);
-    if (steps > 3) again({9}), second->flush();
-    const auto whole = make(steps > 3 ? 4 : 3);
-    Step reference(*whole, table_of(100));
-    reference({1, 2}), reference({2, 3}), reference({4, 2});
-    if (steps > 3) reference({9});
-    const auto got = values(again.table), want = values(reference.table);
-    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-14) << steps;
-  }
-}
-
-TEST(row_accumulation, a_state_without_gradients_empties_what_was_accumulated) {
-  SGD sgd({.learning_rate = 0.1, .accumulate_steps = 2}), fresh({.learning_rate = 0.1, .accumulate_steps = 2});
-  Step step(sgd, table_of(100)), reference(fresh, table_of(100));
-  fresh.build({reference.table});
-  step({1, 2});
-  sgd.set_state(state_of(fresh));
-  for (const auto* each : {&step, &reference}) EXPECT_TRUE(!(*each)({3, 3}) && (*each)({3, 4}));
-  EXPECT_EQ(values(step.table), values(reference.table));
-}
-
-TEST(row_accumulation, a_state_that_does_not_fit_is_refused_before_anything_changes) {
-  SGD sgd({.learning_rate = 0.1, .accumulate_steps = 2});
-  Step step(sgd, table_of(10));
-  step({1, 2});
-  const auto good = state_of(sgd);
-  const auto refused = [&](const char* name, const Tensor& value, std::vector<std::string> words,
-                           ErrorCode code = ErrorCode::invalid_argument) {
-    auto bad = good;
-    bad.erase(name);
-    if (value.defined()) bad.emplace(name, value);
-    words.push_back("[set_state]");
-    expect_error(code, words, [&] { sgd.set_state(bad); });
-    expect_error(code, words, [&] { sgd.check_state(bad); });
-  };
-  refused("sgd/table/gradient_rows", {}, {"gradient_rows", "nothing"});
-  refused("sgd/table/gradient_rows", zeros({4, 3}, f64), {"[4, 2]", "[4, 3]"});
-  refused("sgd/table/gradient_row_numbers", tensor({0L, 1L, 2L, 10L}), {"10"}, ErrorCode::out_of_range);
-  refused("sgd/table/gradient_row_numbers", zeros({40}, i64), {"[10, 2]", "40"});
-  refused("sgd/table/gradient_sum", zeros({10, 2}, f64), {"gradient_sum", "gradient_rows", "both"});
-  const auto still = state_of(sgd);
-  for (const auto& [name, value] : good) EXPECT_EQ(values(cast(still.at(name), f64)), values(cast(value, f64))) << name;
 }
 
 TEST(row_accumulation, rows_that_are_not_there_are_refused_at_once) {
