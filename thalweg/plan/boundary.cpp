@@ -78,6 +78,56 @@ void settle_updates(Graph& graph) {
     if (!safe[i]) *slots[i].update = add_copy(graph, *slots[i].update);
 }
 
+// Values on the way to an update that may stand in the variable's memory before it does.
+class Ways {
+ public:
+  explicit Ways(const Graph& graph)
+      : graph_(graph), storages_(graph), checking_(checking_nodes(graph)), last_use_(graph.values.size(), -1) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      for (ValueId input : graph.nodes[i].inputs)
+        last_use_[static_cast<std::size_t>(storages_.root(input))] = static_cast<int>(i);
+  }
+
+  void add_to(Boundary& boundary) {
+    for (const auto& output : boundary.outputs) taken_.push_back(output.value);
+    for (std::size_t i = 0; i < boundary.outputs.size(); ++i) {  // which grows
+      const auto [value, overwrites] = boundary.outputs[i];
+      if (overwrites < 0) continue;
+      const ValueId before = before_in_place(value, boundary.inputs[static_cast<std::size_t>(overwrites)]);
+      if (before < 0) continue;
+      boundary.outputs.push_back({before, overwrites});
+      taken_.push_back(before);
+    }
+  }
+
+ private:
+  // What the maker of the value turns into it and nobody reads afterwards; -1: nothing.
+  ValueId before_in_place(ValueId value, ValueId entry) const {
+    const int maker = storages_.producer(value);
+    const Node& node = graph_.nodes[static_cast<std::size_t>(maker)];
+    if (!node.info->in_place) return -1;
+    for (ValueId input : node.inputs)
+      if (graph_.spec(input) == graph_.spec(value) && last_use_[static_cast<std::size_t>(input)] == maker &&
+          std::find(taken_.begin(), taken_.end(), input) == taken_.end() && is_whole_work(input) &&
+          may_overwrite(graph_, storages_, checking_, entry, input))
+        return input;
+    return -1;
+  }
+
+  // Made by a node of its own that neither fails nor leaves parts of it behind.
+  bool is_whole_work(ValueId value) const {
+    const int maker = storages_.producer(value);
+    return maker >= 0 && storages_.root(value) == value && !checking_[static_cast<std::size_t>(maker)] &&
+           graph_.nodes[static_cast<std::size_t>(maker)].info->in_place;
+  }
+
+  const Graph& graph_;
+  const Storages storages_;
+  const std::vector<bool> checking_;
+  std::vector<int> last_use_;  // by root
+  std::vector<ValueId> taken_;
+};
+
 }  // namespace
 
 Boundary settle_outputs(Graph& graph) {
@@ -100,6 +150,7 @@ Boundary settle_outputs(Graph& graph) {
   for (std::size_t i = 0; i < graph.variables.size(); ++i)
     if (graph.variables[i].update >= 0)
       boundary.outputs.push_back({graph.variables[i].update, first_variable + static_cast<int>(i)});
+  Ways(graph).add_to(boundary);
   return boundary;
 }
 

@@ -11,7 +11,9 @@ struct Boundary {
     ValueId value;
     int overwrites = -1;  // index into inputs: the variable whose memory it takes
   };
-  std::vector<Output> outputs;  // results, then updates of carries and variables
+  // Results, then updates of carries and variables, then what stands in the memory of those before them: of
+  //   %1 = scale %w;  %2 = put_rows %1 …;  w -> %2   the value %1, unless somebody reads w or %1 later
+  std::vector<Output> outputs;
 };
 
 // Makes every outcome the work of a node of its own, so that it can be written where it belongs: copies are added for
