@@ -78,17 +78,26 @@ class Renumbering {
     Bodies bodies = bodies_of(node);
     for (std::size_t i = 0; i < bodies.size(); ++i) {
       const ValueIds inputs = body_inputs(node, i);
-      Graph graph = bodies[i]->graph();
-      ValueIds inside;
+      std::vector<ValueId> inside;
       for (std::size_t k = 0; k < inputs.size(); ++k)
-        if (contains(states, inputs[k])) inside.push_back(graph.arguments[k]);
-      if (inside.empty()) continue;
-      run(graph, inside);
-      bodies[i] = std::make_shared<const Body>(std::move(graph), bodies[i]->sums(), bodies[i]->has_custom_gradient());
+        if (contains(states, inputs[k])) inside.push_back(bodies[i]->graph().arguments[k]);
+      if (!inside.empty()) bodies[i] = renumbered(bodies[i], inside);
     }
     return bodies;
   }
 
+  // Nodes that share a body go on to share it.
+  BodyPointer renumbered(const BodyPointer& body, const std::vector<ValueId>& states) {
+    BodyPointer& made = bodies_[{body, states}];
+    if (!made) {
+      Graph graph = body->graph();
+      run(graph, states);
+      made = std::make_shared<const Body>(std::move(graph), body->sums(), body->has_custom_gradient());
+    }
+    return made;
+  }
+
+  std::map<std::pair<BodyPointer, std::vector<ValueId>>, BodyPointer> bodies_;
   std::map<std::int64_t, std::int64_t> fresh_;
 };
 
