@@ -22,7 +22,7 @@ StepFile small_step() {
       return List{dropout(matmul(carry[0], w) * 0.5f + slices[0], 0.5)};
     };
     const auto loop = [&] { return scan(turn, {zeros({1, 2})}, {x})[0]; };
-    const Tensor h = cond(reduce_sum(x) > 0, loop, [&] { return x * 3.f; });
+    const Tensor h = loop() + cond(reduce_sum(x) > 0, loop, [&] { return x * 3.f; });
     const Tensor y =
         while_loop([](const List& v) { return reduce_sum(v[0]) < 5; },
                    [&](const List& v) { return List{v[0] + matmul(v[0], w)}; }, {h}, {.maximum_iterations = 3})[0];
@@ -97,7 +97,7 @@ TEST(HostileControl, wrong_bytes_under_right_checksums_do_no_harm) {
     wrong[i] = static_cast<char>(wrong[i] + 1);
     feed(wrong);
   }
-  for (unsigned n = 0; n < 2000; ++n) feed(mutated(bytes, n));
+  for (unsigned n = 0; n < 3000; ++n) feed(mutated(bytes, n));
   EXPECT_EQ(config::memory_info().in_use, before);
   EXPECT_LT(config::memory_info().peak - before, MiB(32));
 }
@@ -201,6 +201,13 @@ Tensor nested(const Tensor& x, int depth) {
 }
 
 }  // namespace
+
+TEST(HostileControl, bodies_that_share_bodies_are_planned_once) {
+  BodyPointer body;
+  for (int i = 0; i < 64; ++i) body = branching(body);
+  EXPECT_GE(body->procedure().workspace(), 0);
+  EXPECT_GE(body->flops(), 64);
+}
 
 TEST(HostileControl, depth_is_bounded) {
   EXPECT_EQ(depth_read(64), 64);
