@@ -126,11 +126,10 @@ TEST(ControlChecks, scan) {
     return good.with_body(0, body({x, y, k, state}, results, sums));
   };
   EXPECT_FALSE(makes({x, x, y, k}, 0).fits());
-  EXPECT_FALSE(makes({y, y, y, k}, 1).fits());          // the carry changes
-  EXPECT_FALSE(makes({x, y, y, k}, 1).fits());          // the first ys are not the carries
-  EXPECT_FALSE(makes({x, x, y, state}, 1).fits());      // numbers that are not added up
-  EXPECT_FALSE(makes({x, x}, 1).with("ys", 0).fits());  // no ys to begin with the carry
-  EXPECT_FALSE(makes({y, x, y, k}, 1).with("ys_begin_with_carry", 0).fits());
+  EXPECT_FALSE(makes({x, y, y, k}, 1).fits());                                 // the first ys are not the carries
+  EXPECT_FALSE(makes({x, x, y, state}, 1).fits());                             // numbers that are not added up
+  EXPECT_FALSE(makes({x, x}, 1).with("ys", 0).fits());                         // no ys to begin with the carry
+  EXPECT_FALSE(makes({y, x, y, k}, 1).with("ys_begin_with_carry", 0).fits());  // the carry changes
   // Without xs only the number of steps would say when it ends.
   const Sketch endless{&scan_info(), {body({x}, {x})}, {x}, {{"carries", 1}, {"steps", std::int64_t{1} << 60}}};
   EXPECT_FALSE(endless.fits());
