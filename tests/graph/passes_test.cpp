@@ -400,7 +400,7 @@ constant %4 [] f32 2
 %5 f32 [] = multiply %3 %4
 return %2, %5
 )");
-  const BatchSplit split = split_batch(graph, {0}, 3, 0);
+  const BatchSplit split = split_batch(graph, {0}, {.parts = 3});
   ASSERT_EQ(split.obstacle, "");
   verify(split.graph, "split_batch");
   EXPECT_EQ("\n" + print(split.graph), R"(
@@ -416,7 +416,7 @@ return %2, %5
 TEST(Passes, split_batch_makes_a_second_loop_for_what_needs_totals) {
   const auto centered = [](const Tensor& x) { return x - reduce_mean(x, {.axes = {0}, .keepdims = true}); };
   const Graph graph = traced({{f64, {10, 3}}}, [&](const List& x) { return List{centered(x[0])}; });
-  const BatchSplit split = split_batch(graph, {0}, 3, 0);
+  const BatchSplit split = split_batch(graph, {0}, {.parts = 3});
   ASSERT_EQ(split.obstacle, "");
   EXPECT_EQ("\n" + print(split.graph), R"(
 function "f" (%0 f64 [10, 3])
@@ -435,8 +435,8 @@ return %2
 
 TEST(Passes, split_batch_names_its_obstacle) {
   const Graph graph = traced({{f32, {4, 3}}}, [](const List& x) { return List{cumsum(x[0], {.axis = 0})}; });
-  EXPECT_EQ(split_batch(graph, {0}, 2, 0).obstacle, R"(cumsum of [4, 3] mixes examples)");
-  EXPECT_EQ(split_batch(graph, {}, 2, 0).obstacle, "no argument carries examples along its leading axis");
+  EXPECT_EQ(split_batch(graph, {0}, {.parts = 2}).obstacle, R"(cumsum of [4, 3] mixes examples)");
+  EXPECT_EQ(split_batch(graph, {}, {.parts = 2}).obstacle, "no argument carries examples along its leading axis");
 }
 
 TEST(Passes, verify_refuses_wrong_graphs) {

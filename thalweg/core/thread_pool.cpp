@@ -183,6 +183,21 @@ void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) {
   error.rethrow();
 }
 
+void parallel_lanes(std::int64_t tasks, int lanes, FunctionRef<void(std::int64_t task, int lane)> body) {
+  std::atomic<std::int64_t> next{0};
+  FirstError error;
+  parallel_for(std::min<std::int64_t>(lanes, tasks), [&](std::int64_t lane) {
+    for (std::int64_t i = next++; i < tasks && !error.skips(i); i = next++) {
+      try {
+        body(i, static_cast<int>(lane));
+      } catch (...) {
+        error.keep(i);
+      }
+    }
+  });
+  error.rethrow();
+}
+
 void parallel_ranges(std::int64_t size, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
   const std::int64_t tasks = (size + grain - 1) / grain;
   parallel_for(tasks, [&](std::int64_t i) { body(i * grain, std::min(size, (i + 1) * grain)); });

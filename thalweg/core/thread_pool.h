@@ -28,6 +28,9 @@ TW_API std::unique_ptr<ThreadPool> make_thread_pool(int threads);
 // The first exception in task order is thrown again here; tasks after it that have not begun are skipped.
 void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body);
 
+// The same on at most `lanes` threads: a task also gets its lane, which no other task has at the same time.
+void parallel_lanes(std::int64_t tasks, int lanes, FunctionRef<void(std::int64_t task, int lane)> body);
+
 // Splits [0, size) into blocks of `grain` and runs body(begin, end) for each.
 void parallel_ranges(std::int64_t size, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body);
 

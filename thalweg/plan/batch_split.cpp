@@ -149,8 +149,13 @@ struct LoopPlan {
 
 class Splitter {
  public:
-  Splitter(const Graph& graph, const States& states, std::int64_t examples, std::int64_t part, int effort)
-      : graph_(graph), states_(states), examples_(examples), part_(part), effort_(effort), maker_(producers(graph)) {}
+  Splitter(const Graph& graph, const States& states, std::int64_t examples, const Rung& rung)
+      : graph_(graph),
+        states_(states),
+        examples_(examples),
+        part_((examples + rung.parts - 1) / rung.parts),
+        rung_(rung),
+        maker_(producers(graph)) {}
 
   Graph run() {
     Graph result = graph_;
@@ -275,8 +280,10 @@ class Splitter {
     Graph body = make_body(loop, part_);
     op.random = body.random_state >= 0;
     if (op.random) node.inputs.push_back(graph_.random_state), op.inputs.push_back({});
-    op.body = make_procedure(std::move(body), effort_);
-    if (const std::int64_t rest = examples_ % part_; rest > 0) op.tail = make_procedure(make_body(loop, rest), effort_);
+    op.body = make_procedure(std::move(body), rung_.effort);
+    if (const std::int64_t rest = examples_ % part_; rest > 0)
+      op.tail = make_procedure(make_body(loop, rest), rung_.effort);
+    if (op.sums.empty()) op.lanes = rung_.lanes;
     node.op = make_micro_batches(std::move(op));
     result.nodes.push_back(std::move(node));
   }
@@ -352,7 +359,7 @@ class Splitter {
   const Graph& graph_;
   const States& states_;
   const std::int64_t examples_, part_;
-  const int effort_;
+  const Rung& rung_;
   const std::vector<int> maker_;
 };
 
@@ -369,10 +376,10 @@ std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& ask
   return found;
 }
 
-BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::int64_t parts, int effort) {
+BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, const Rung& rung) {
   if (batch.empty()) return {{}, "no argument carries examples along its leading axis"};
   const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
-  if (parts > examples) return {{}, fmt::format("the batch has only {} examples", examples)};
+  if (rung.parts > examples) return {{}, fmt::format("the batch has only {} examples", examples)};
   std::string obstacle;
   for (const bool stretch : {true, false}) {
     States states(graph, batch, examples, stretch);
@@ -380,7 +387,7 @@ BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, std::i
     for (ValueId result : kept_values(graph))
       if (states[result].is_rows() && states[result].axis != 0)
         obstacle = "a result has its examples along an inner axis";
-    if (obstacle.empty()) return {Splitter(graph, states, examples, (examples + parts - 1) / parts, effort).run(), {}};
+    if (obstacle.empty()) return {Splitter(graph, states, examples, rung).run(), {}};
   }
   return {{}, obstacle};
 }

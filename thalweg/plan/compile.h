@@ -20,6 +20,7 @@ inline constexpr int most_effort = 7;
 struct Rung {
   std::int64_t parts = 1;  // of the batch
   int effort = 0;
+  int lanes = 1;  // parts that run at the same time, each on one thread
   std::string describe() const;
 };
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/thread_pool.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/plan/function.h"
@@ -13,9 +14,9 @@
 namespace thalweg {
 namespace {
 
-// Parts of a batch whose values stay in the caches are faster than larger ones: dense 100-256-256-1 on 200,000 rows,
-// two threads of a Zen 4 with 32 MiB of cache, 386 ms within 16 MiB and 500 ms within 256.
-constexpr std::int64_t cache_bytes = MiB(16);
+// Parts of a batch whose values stay in a core's caches are faster than larger ones: dense 100-256-256-1 on 200,000
+// rows, two threads of a Zen 4, 374 ms within 6 MiB, 380 within 16 and 399 within 32.
+constexpr std::int64_t cache_bytes_of_a_thread = MiB(3);
 
 bool example_by_example_fits(const Graph& traced, std::int64_t bytes) {
   const Ladder ladder = ladder_of(traced, {});
@@ -34,7 +35,8 @@ Tensor call_within(const char* name, F f, const Tensor& x, std::int64_t budget) 
   const PlanState& whole = unlimited.plan(x).state();
   const std::int64_t result_bytes = whole.compiled.result_bytes;
   std::int64_t bytes = std::min(budget, std::numeric_limits<std::int64_t>::max() - result_bytes) + result_bytes;
-  const std::int64_t in_cache = cache_bytes + whole.compiled.state_bytes + result_bytes;
+  const std::int64_t in_cache =
+      config::threads() * cache_bytes_of_a_thread + whole.compiled.state_bytes + result_bytes;
   if (in_cache < bytes && example_by_example_fits(whole.traced, in_cache)) bytes = in_cache;
   try {
     return function(f, {.name = name, .memory_budget = bytes})(x);

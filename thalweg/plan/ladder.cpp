@@ -4,6 +4,8 @@
 #include <set>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/thread_pool.h"
+#include "thalweg/graph/rewrite.h"
 #include "thalweg/plan/batch_split.h"
 #include "thalweg/plan/group_updates.h"
 #include "thalweg/plan/micro_batches.h"
@@ -51,6 +53,16 @@ std::int64_t bytes_of_state(const Graph& graph) {
   return bytes;
 }
 
+// Parts with less to do than this lose more to calls of ops and to weights read again than they gain.
+constexpr std::int64_t smallest_lane = KiB(512);
+
+bool has_wide_lanes(const Graph& split) {
+  return std::all_of(split.nodes.begin(), split.nodes.end(), [](const Node& node) {
+    return !is_op(node, micro_batches_info()) ||
+           static_cast<const MicroBatches*>(node.op.get())->body->workspace() >= smallest_lane;
+  });
+}
+
 }  // namespace
 
 std::string Rung::describe() const {
@@ -62,8 +74,10 @@ std::string Rung::describe() const {
                                         "half of the forward pass recomputed",
                                         "three quarters of the forward pass recomputed",
                                         "the forward pass recomputed"};
-  const std::string parts_text = parts > 1 ? fmt::format("the batch in {} parts, ", parts) : "";
-  return parts_text + efforts[effort];
+  std::string text;
+  if (parts > 1) text += fmt::format("the batch in {} parts, ", parts);
+  if (lanes > 1) text += fmt::format("{} at a time, ", lanes);
+  return text + efforts[effort];
 }
 
 Draft make_draft(Graph graph, int effort) {
@@ -108,17 +122,22 @@ std::int64_t Ladder::examples() const {
   return batch_.empty() ? 1 : graph_.spec(graph_.arguments[static_cast<std::size_t>(batch_[0])]).shape[0];
 }
 
-std::string Ladder::obstacle() const { return split_batch(graph_, batch_, 1, 0).obstacle; }
+std::string Ladder::obstacle() const { return split_batch(graph_, batch_, {}).obstacle; }
 
-// Where parts of the batch cost nothing they come before any recomputation.
+// Where parts of the batch cost nothing they come before any recomputation; and before parts that run one after the
+// other, with all threads in each op, come more and smaller ones, each on one thread: these wait for each other once.
 std::vector<Rung> Ladder::rungs() const {
   std::vector<Rung> list;
-  const BatchSplit halves = split_batch(graph_, batch_, 2, 0);
+  const BatchSplit halves = split_batch(graph_, batch_, {.parts = 2});
   const bool parts_are_free = halves.obstacle.empty() && !adds_parts(halves);
+  const int lanes = parts_are_free ? config::threads() : 1;
   const auto add_parts = [&](std::initializer_list<int> efforts) {
     const std::size_t most = list.size() + 52;
     for (std::int64_t parts = 2; parts < 2 * examples() && list.size() < most; parts *= 2)
-      for (int effort : efforts) list.push_back({std::min(parts, examples()), effort});
+      for (int effort : efforts) {
+        if (lanes > 1 && parts * lanes <= examples()) list.push_back({parts * lanes, effort, lanes});
+        list.push_back({std::min(parts, examples()), effort});
+      }
   };
   if (parts_are_free) list.push_back({1, 0}), add_parts({0});
   for (int effort = parts_are_free ? 1 : 0; effort <= most_effort; ++effort) list.push_back({1, effort});
@@ -138,8 +157,8 @@ Compiled Ladder::build(const Rung& rung) const {
 std::optional<Compiled> Ladder::build_within(const Rung& rung, std::int64_t budget) const {
   Graph graph = graph_;
   if (rung.parts > 1) {
-    BatchSplit split = split_batch(graph_, batch_, rung.parts, rung.effort);
-    if (!split.obstacle.empty()) return std::nullopt;
+    BatchSplit split = split_batch(graph_, batch_, rung);
+    if (!split.obstacle.empty() || (rung.lanes > 1 && !has_wide_lanes(split.graph))) return std::nullopt;
     graph = schedule(std::move(split.graph));
   }
   Draft draft = make_draft(std::move(graph), rung.parts > 1 ? 0 : rung.effort);

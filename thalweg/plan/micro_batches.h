@@ -13,6 +13,7 @@ struct MicroBatches {
   Specs rows;                                   // outputs whose parts stand one after the other
   std::vector<std::int64_t> row_bytes;          // of each rows output: bytes of one example
   bool random = false;                          // the last input is the random state
+  int lanes = 1;                                // parts that run at the same time, where nothing is added up
 
   std::int64_t parts() const { return (examples + part - 1) / part; }
 };

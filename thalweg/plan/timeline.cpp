@@ -9,10 +9,9 @@
 namespace thalweg {
 namespace {
 
-// What runs in one turn of the loop; null: the node is no loop.
-const Compiled* loop_body(const Node& node) {
-  if (!is_op(node, micro_batches_info())) return nullptr;
-  return &static_cast<const MicroBatches*>(node.op.get())->body->compiled();
+// Null: the node is no loop.
+const MicroBatches* loop_of(const Node& node) {
+  return is_op(node, micro_batches_info()) ? static_cast<const MicroBatches*>(node.op.get()) : nullptr;
 }
 
 std::vector<std::int64_t> alive(const Compiled& compiled, bool workspaces) {
@@ -24,7 +23,7 @@ std::vector<std::int64_t> alive(const Compiled& compiled, bool workspaces) {
 
 using Totals = std::map<std::string, std::int64_t>;
 
-void add_worst_moment(const Compiled& compiled, Totals& bytes) {
+void add_worst_moment(const Compiled& compiled, int lanes, Totals& bytes) {
   const auto values = alive(compiled, false), workspaces = alive(compiled, true);
   std::size_t worst = 0;
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -32,11 +31,11 @@ void add_worst_moment(const Compiled& compiled, Totals& bytes) {
   for (const auto& block : compiled.memory.blocks) {
     if (block.interval.first > static_cast<int>(worst) || block.interval.last < static_cast<int>(worst)) continue;
     const Node& node = compiled.graph.nodes[static_cast<std::size_t>(block.node)];
-    const Compiled* body = block.value < 0 ? loop_body(node) : nullptr;
-    if (body)
-      add_worst_moment(*body, bytes);
+    const MicroBatches* loop = block.value < 0 ? loop_of(node) : nullptr;
+    if (loop)
+      add_worst_moment(loop->body->compiled(), lanes * loop->lanes, bytes);
     else
-      bytes[describe(node) + (block.value < 0 ? " (workspace)" : "")] += block.interval.bytes;
+      bytes[describe(node) + (block.value < 0 ? " (workspace)" : "")] += lanes * block.interval.bytes;
   }
 }
 
@@ -51,9 +50,9 @@ std::vector<Moment> timeline(const Compiled& compiled) {
   std::vector<Moment> moments;
   for (std::size_t i = 0; i < compiled.graph.nodes.size(); ++i) {
     const Node& node = compiled.graph.nodes[i];
-    if (const Compiled* body = loop_body(node)) {
-      for (const auto& inner : timeline(*body))
-        moments.push_back({inner.node, values[i] + inner.values, inner.workspace});
+    if (const MicroBatches* loop = loop_of(node)) {
+      for (const auto& inner : timeline(loop->body->compiled()))
+        moments.push_back({inner.node, values[i] + loop->lanes * inner.values, loop->lanes * inner.workspace});
     } else {
       moments.push_back({&node, values[i], workspaces[i]});
     }
@@ -66,7 +65,7 @@ std::vector<MemoryItem> largest_items(const Compiled& compiled, std::size_t coun
   const MemoryParts parts = memory_parts(compiled);
   if (parts.trainable > 0) bytes["trainable variables"] = parts.trainable;
   if (parts.other_variables > 0) bytes["other variables"] = parts.other_variables;
-  add_worst_moment(compiled, bytes);
+  add_worst_moment(compiled, 1, bytes);
   std::vector<MemoryItem> items;
   for (const auto& [name, total] : bytes) items.push_back({name, total});
   std::stable_sort(items.begin(), items.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
