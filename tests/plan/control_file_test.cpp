@@ -89,12 +89,12 @@ void expect_same_course(const Step& step, const LoadedFunction& again, const Wei
   EXPECT_EQ(again.plan(x).peak_bytes(), step.plan(x).peak_bytes());
 }
 
-void expect_same_course(Loss loss) {
+void expect_same_course(Loss loss, const FunctionOptions& options = {}) {
   const Place place;
   random::set_seed(5);
   const Tensor x = random::normal({4, 5, 3});
   Training training(loss);
-  const auto step = function([&](const Tensor& a) { return training.step(a); });
+  const auto step = function([&](const Tensor& a) { return training.step(a); }, options);
   for (int i = 0; i < 2; ++i) step(x);
   step.save(place.path);
   const auto again = load_function(place.path);
@@ -108,6 +108,9 @@ void expect_same_course(Loss loss) {
 TEST(ControlFile, scan_goes_on_bit_for_bit) { expect_same_course(recurrent); }
 TEST(ControlFile, while_loop_goes_on_bit_for_bit) { expect_same_course(iterated); }
 TEST(ControlFile, nested_bodies_go_on_bit_for_bit) { expect_same_course(nested); }
+TEST(ControlFile, mixed_precision_goes_on_bit_for_bit) {
+  expect_same_course(recurrent, {.precision = Precision::bf16});
+}
 
 TEST(ControlFile, a_loop_without_a_limit_and_both_branches_are_kept) {
   const Place place;
