@@ -198,6 +198,33 @@ TEST(thread_pool, nested_calls_run_on_the_calling_worker) {
   config::set_threads(0);
 }
 
+TEST(thread_pool, lanes_have_one_task_at_a_time) {
+  for (int threads : {1, 2, 5}) {
+    config::set_threads(threads);
+    std::vector<std::atomic<int>> runs(300), inside(3);
+    std::atomic<bool> shared{false};
+    parallel_lanes(300, 3, [&](std::int64_t i, int lane) {
+      if (++inside[static_cast<std::size_t>(lane)] > 1) shared = true;
+      ++runs[static_cast<std::size_t>(i)];
+      --inside[static_cast<std::size_t>(lane)];
+    });
+    EXPECT_FALSE(shared);
+    for (const auto& count : runs) EXPECT_EQ(count, 1);
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      std::string message;
+      try {
+        parallel_lanes(64, 3, [](std::int64_t i, int) {
+          if (i >= 3) throw std::runtime_error(std::to_string(i));
+        });
+      } catch (const std::runtime_error& error) {
+        message = error.what();
+      }
+      EXPECT_EQ(message, "3");
+    }
+  }
+  config::set_threads(0);
+}
+
 TEST(thread_pool, several_threads_may_compute_at_the_same_time) {
   std::vector<std::thread> callers;
   std::atomic<int> good{0};

@@ -222,6 +222,56 @@ TEST(InputGradients, of_a_large_batch_keep_to_the_budget) {
   EXPECT_TRUE(near(got, want, 1e-5));
 }
 
+// Parts that add nothing up run at the same time, one to a thread: the same bits, and memory for as many of them.
+TEST(InputGradients, have_the_same_bits_for_any_number_of_threads) {
+  Variable a(random::normal({20, 64}, {.seed = 1})), b(random::normal({64, 1}, {.seed = 2}));
+  const auto gradient = [&](const Tensor& x) {
+    GradientTape tape({.watch_accessed_variables = false});
+    tape.watch(x);
+    return tape.gradient(matmul(dropout(tanh(matmul(x, a)), 0.5), b), x);
+  };
+  const Tensor x = random::normal({20001, 20}, {.seed = 3});
+  std::vector<float> want;
+  for (int threads : {1, 2, 3}) {
+    config::set_threads(threads);
+    random::set_seed(1);
+    const auto f = function(gradient, {.memory_budget = x.bytes() + MiB(4)});
+    const auto got = f(x).to_vector<float>();
+    if (threads == 1) want = got;
+    EXPECT_EQ(got, want) << threads;
+    const auto& plan = f.plan(x);
+    EXPECT_EQ(plan.state().compiled.rung.lanes, threads);
+    EXPECT_EQ(f.stats().measured_peak_bytes, plan.peak_bytes());
+    EXPECT_LE(plan.peak_bytes(), x.bytes() + MiB(4));
+    const bool says = plan.report().find(std::to_string(threads) + " at a time") != std::string::npos;
+    EXPECT_EQ(says, threads > 1) << plan.report();
+  }
+  config::set_threads(0);
+}
+
+TEST(InputGradients, name_the_first_example_that_fails_in_any_part) {
+  config::set_threads(2);
+  Variable table(random::normal({64, 64}, {.seed = 1}));
+  std::vector<std::int32_t> numbers(40'000, 0);
+  for (int i = 0; i < 4; ++i) numbers[static_cast<std::size_t>(10'000 + 9'000 * i)] = 70 + i;
+  const Tensor ids = Tensor::from(numbers, {40'000, 1});
+  const auto f = function(
+      [&](const Tensor& x) {
+        return reduce_sum(exp(gather(table, x)) * 2, {.axes = {1, 2}});
+      },
+      {.memory_budget = MiB(4)});
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    try {
+      f(ids);
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("70"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(f.plan(ids).state().compiled.rung.lanes, 2);
+  config::set_threads(0);
+}
+
 TEST(InputGradients, say_what_would_be_enough) {
   Variable a(random::normal({20, 64}, {.seed = 1})), b(random::normal({64, 1}, {.seed = 2}));
   const auto net = [&](const Tensor& x) { return matmul(tanh(matmul(x, a)), b); };

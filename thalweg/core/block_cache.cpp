@@ -24,7 +24,7 @@ constexpr bool caching = true;
 constexpr std::int64_t small_limit = 64 * 1024;  // larger blocks are mapped
 constexpr std::int64_t thread_cache_limit = 2 * 1024 * 1024;
 constexpr std::int64_t large_cache_limit = 256 * 1024 * 1024;
-constexpr std::int64_t huge_limit = 16 * 1024 * 1024;  // from here on in pages of 2 MiB where the system has them
+constexpr std::int64_t huge_page = 2 * 1024 * 1024;
 constexpr int small_classes = 64 + 4 * 4;
 
 std::atomic<std::int64_t> cached{0}, asked_of_system{0};
@@ -118,6 +118,25 @@ std::int64_t mapped_size(std::int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+void* map_pages(std::int64_t bytes) {
+  void* pages =
+      mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return pages == MAP_FAILED ? nullptr : pages;
+}
+
+// Rows of a large table lie on as many pages as are read, and several streams of a few MiB on more than the inner table
+// of pages holds: with small ones much of the time goes into finding them.
+void* map_huge_pages(std::int64_t bytes) {
+  auto* pages = static_cast<std::byte*>(map_pages(bytes + huge_page));
+  if (!pages) return nullptr;
+  const std::int64_t before = -reinterpret_cast<std::intptr_t>(pages) & (huge_page - 1), after = huge_page - before;
+  if (before > 0) munmap(pages, static_cast<std::size_t>(before));
+  pages += before;
+  munmap(pages + bytes, static_cast<std::size_t>(after));
+  madvise(pages, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // where the system has them
+  return pages;
+}
+
 void* take_large(std::int64_t bytes) {
   const std::int64_t size = mapped_size(bytes);
   if (size < bytes) return nullptr;
@@ -134,12 +153,7 @@ void* take_large(std::int64_t bytes) {
     }
   }
   asked_of_system.fetch_add(1, std::memory_order_relaxed);
-  void* block =
-      mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED) return nullptr;
-  // Rows of a large table lie on as many pages as are read: with small ones most of the time goes into finding them.
-  if (size >= huge_limit) madvise(block, static_cast<std::size_t>(size), MADV_HUGEPAGE);
-  return block;
+  return size < huge_page ? map_pages(size) : map_huge_pages(size);
 }
 
 // Blocks of the size that was used longest ago go first: it may belong to a model that is gone.

@@ -35,8 +35,7 @@ Tensor call_within(const char* name, F f, const Tensor& x, std::int64_t budget) 
   const PlanState& whole = unlimited.plan(x).state();
   const std::int64_t result_bytes = whole.compiled.result_bytes;
   std::int64_t bytes = std::min(budget, std::numeric_limits<std::int64_t>::max() - result_bytes) + result_bytes;
-  const std::int64_t in_cache =
-      config::threads() * cache_bytes_of_a_thread + whole.compiled.state_bytes + result_bytes;
+  const std::int64_t in_cache = config::threads() * cache_bytes_of_a_thread + whole.compiled.state_bytes + result_bytes;
   if (in_cache < bytes && example_by_example_fits(whole.traced, in_cache)) bytes = in_cache;
   try {
     return function(f, {.name = name, .memory_budget = bytes})(x);
