@@ -1,5 +1,5 @@
-// fuzz COUNT [FIRST]: runs random programs eagerly, compiled, and compiled within budgets, and compares them. The first
-// one that differs is made as short as it can be, and printed.
+// fuzz COUNT [FIRST]: runs random programs eagerly, compiled, compiled from a file, and compiled within budgets, and
+// compares them. The first one that differs is made as short as it can be, and printed.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 
 #include "tests/fuzz/program.h"
 #include "thalweg/core/ordinal.h"
+#include "thalweg/plan/file/step_file.h"
 #include "thalweg/plan/plan_state.h"
 
 namespace fuzz {
@@ -62,6 +63,11 @@ class Training {
       return step(x, ids, y);
     });
   }
+  auto compiled_step(std::int64_t budget) {
+    return tw::function(
+        [this](const tw::Tensor& x, const tw::Tensor& ids, const tw::Tensor& y) { return step(x, ids, y); },
+        {.memory_budget = budget});
+  }
   struct Compiled {
     Outcome outcome;
     std::int64_t peak, lasting;  // bytes; lasting: variables, constants and results, which no plan makes smaller
@@ -69,9 +75,7 @@ class Training {
   };
   // None: the budget is too small.
   std::optional<Compiled> run_compiled(std::int64_t budget) {
-    const auto compiled = tw::function(
-        [this](const tw::Tensor& x, const tw::Tensor& ids, const tw::Tensor& y) { return step(x, ids, y); },
-        {.memory_budget = budget});
+    const auto compiled = compiled_step(budget);
     try {
       const tw::Plan& plan = compiled.plan(data_.x, data_.ids, data_.y);
       return Compiled{run([&](const auto&... arguments) { return compiled(arguments...); }), plan.peak_bytes(),
@@ -80,6 +84,24 @@ class Training {
       if (budget > 0 && error.code() == tw::ErrorCode::resource_exhausted) return std::nullopt;
       throw;
     }
+  }
+  // The results alone, of the compiled step after it went through a file.
+  Outcome run_loaded() {
+    const auto compiled = compiled_step(0);
+    compiled.plan(data_.x, data_.ids, data_.y);
+    tw::random::set_seed(program_.seed);
+    const tw::detail::FunctionCore& core = tw::FunctionHandle(compiled).core();
+    std::string bytes;
+    tw::write_step([&](const void* data, std::size_t count) { bytes.append(static_cast<const char*>(data), count); },
+                   {{{core.options(), core.graphs()}}, {}, nullptr});
+    const tw::StepFile file = tw::read_step(*tw::memory_source(bytes));
+    tw::detail::FunctionCore loaded(file.entries[0].options, file.entries[0].graphs, file.numbers);
+    const auto arguments = tw::detail::flattened(data_.x, data_.ids, data_.y);
+    Outcome outcome;
+    for (int i = 0; i < program_.steps; ++i)
+      for (const auto& result : loaded.call(arguments, [](const tw::detail::Flat& flat) { return flat; }).tensors)
+        outcome.push_back(numbers(result));
+    return outcome;
   }
 
  private:
@@ -134,6 +156,8 @@ std::string compare(const Program& program, Counts& counts) {
   const double rounding = program.dtype == tw::f32 ? 1e-5 : 1e-12;
   std::string wrong =
       judge(program, "eager and compiled", difference(eager, free->outcome), program.rounds() ? rounding : 0, counts);
+  if (wrong.empty())
+    wrong = judge(program, "a file and its step", difference(Training(program).run_loaded(), free->outcome), 0, counts);
   std::int64_t peak = free->peak;
   for (double share : {0.97, 0.85, 0.6, 0.3}) {
     if (!wrong.empty()) break;

@@ -6,20 +6,11 @@
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/plan/file/node_rules.h"
-#include "thalweg/plan/file/step_file.h"
-#include "thalweg/plan/function.h"
 
 namespace thalweg::testing {
 namespace {
 
 constexpr unsigned changed_copies = 40;
-
-std::string saved(const FunctionHandle& f) {
-  std::string bytes;
-  write_step([&](const void* data, std::size_t count) { bytes.append(static_cast<const char*>(data), count); },
-             {{{f.core().options(), f.core().graphs()}}, {}, nullptr});
-  return bytes;
-}
 
 // Checks a node over inputs of these specs, with attributes as they are by default but for one.
 void check_node(const OpInfo& info, const std::vector<Spec>& inputs, const char* field = nullptr,
@@ -64,7 +55,7 @@ void check_file(const Sample& sample) {
   const auto inputs = in_dtype(draw(sample.inputs, 7), f32);
   const auto f = function([&](const std::vector<Tensor>& in) { return connected_results(sample, in); });
   const std::vector<Tensor> want = f(inputs);
-  const std::string bytes = saved(f);
+  const std::string bytes = bytes_of(step_of(f));
   const StepFile step = read_step(*memory_source(bytes));
   detail::FunctionCore core(step.entries[0].options, step.entries[0].graphs, step.numbers);
   const auto got = core.call(detail::flattened(inputs), [](const detail::Flat& flat) { return flat; }).tensors;

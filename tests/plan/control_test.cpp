@@ -344,7 +344,7 @@ TEST(ControlFlow, mistakes_are_named) {
           return leaked + 1;
         })(x);
       },
-      "left the trace of function \"scan\"");
+      "left the trace of function \"function/scan\"");
 }
 
 TEST(ControlFlow, a_tape_outside_differentiates_through_the_function) {

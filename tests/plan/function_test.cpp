@@ -237,14 +237,31 @@ TEST(Function, a_tape_outside_differentiates_to_second_order) {
 
 TEST(Function, values_cannot_be_read_while_it_is_traced) {
   const auto f = function([](const Tensor& x) { return x * x.item<float>(); }, {.name = "reader"});
-  expect_error(ErrorCode::failed_precondition, {"[item]", "reader", "tw::cond", "hint"}, [&] { f(tensor(2.f)); });
+  expect_error(ErrorCode::failed_precondition, {"[item]", "function \"reader\"", "f32 []", "tw::cond", "hint"},
+               [&] { f(tensor(2.f)); });
+  const auto in_layer = function(
+      [](const Tensor& x) {
+        const LayerScope layer(layer_of("net/gate"));
+        return x * x.to_vector<double>()[0];
+      },
+      {.name = "gated"});
+  expect_error(ErrorCode::failed_precondition, {"[to_vector]", "\"gated\"", "f64 [2]", "(layer \"net/gate\")"}, [&] {
+    in_layer(tensor({1.0, 2.0}));
+  });
+  const auto in_body = function(
+      [](const Tensor& x) {
+        return cond(
+            reduce_sum(x) > 0, [&] { return x * reduce_sum(x).item<float>(); }, [&] { return x; });
+      },
+      {.name = "branching"});
+  expect_error(ErrorCode::failed_precondition, {"[item]", "\"branching/cond\"", "f32 []"}, [&] { in_body(ones({2})); });
 }
 
 TEST(Function, a_symbolic_tensor_that_left_the_trace_is_named) {
   Tensor leaked;
   const auto f = function([&](const Tensor& x) { return leaked = x * 2; }, {.name = "leaky"});
   f(ones({3}));
-  expect_error(ErrorCode::failed_precondition, {"leaky", "[3]"}, [&] { leaked.to_vector<float>(); });
+  expect_error(ErrorCode::failed_precondition, {"leaky", "f32 [3]"}, [&] { leaked.to_vector<float>(); });
   expect_error(ErrorCode::failed_precondition, {"leaky"}, [&] { return leaked + 1; });
   const auto g = function([&](const Tensor& x) { return x + leaked; }, {.name = "other"});
   expect_error(ErrorCode::failed_precondition, {"leaky", "other"}, [&] { g(ones({3})); });

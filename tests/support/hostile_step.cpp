@@ -1,13 +1,15 @@
 #include "tests/support/hostile_step.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
 #include "thalweg/core/crc32c.h"
 #include "thalweg/core/error.h"
 #include "thalweg/core/scopes.h"
+#include "thalweg/graph/control/control.h"
+#include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/creation/creation.h"
-#include "thalweg/plan/file/step_file.h"
 
 namespace thalweg::testing {
 namespace {
@@ -19,18 +21,37 @@ void put_checksum(std::string& bytes, std::size_t at, std::string_view of) {
   std::memcpy(bytes.data() + at, &checksum, sizeof(checksum));
 }
 
-// A limit on what the tests run, not on what can be loaded.
-bool is_small(const Graph& graph) {
-  std::int64_t bytes = 0;
-  for (const auto& spec : graph.values) {
-    if (spec.bytes() > 1 << 20) return false;
-    bytes += spec.bytes();
+// Limits on what the tests run, not on what can be loaded: bytes, and nodes with those of all turns of a loop.
+class Work {
+ public:
+  bool is_small(const Graph& graph, std::int64_t turns = 1) {
+    std::int64_t bytes = 0;
+    for (const auto& spec : graph.values) {
+      if (spec.bytes() > 1 << 20) return false;
+      bytes += spec.bytes();
+    }
+    nodes_ += turns * static_cast<std::int64_t>(graph.nodes.size() + 1);
+    if (bytes >= 1 << 22 || nodes_ > 20'000) return false;
+    return std::all_of(graph.nodes.begin(), graph.nodes.end(),
+                       [&](const Node& node) { return !is_control(*node.info) || is_small(node, turns); });
   }
-  return bytes < 1 << 22;
-}
+
+ private:
+  bool is_small(const Node& node, std::int64_t turns) {
+    if (node.info != &cond_info()) {
+      const std::int64_t more = integer_field(node, node.info == &scan_info() ? "steps" : "maximum");
+      if (more < 0 || more > 1000) return false;  // a loop of a stranger may never end
+      turns *= more + 1;
+    }
+    const Bodies bodies = bodies_of(node);
+    return std::all_of(bodies.begin(), bodies.end(), [&](const auto& body) { return is_small(body->graph(), turns); });
+  }
+
+  std::int64_t nodes_ = 0;
+};
 
 void run(const StepEntry& entry, const SavedGraph& saved, const std::shared_ptr<CallNumbers>& numbers) {
-  if (!is_small(saved.graph)) return;
+  if (!Work().is_small(saved.graph)) return;
   detail::FunctionCore core(entry.options, {std::make_shared<const SavedGraph>(saved)}, numbers);
   detail::Flat arguments{{}, saved.argument_sizes};
   for (ValueId argument : saved.graph.arguments)
@@ -45,6 +66,16 @@ void run(const StepEntry& entry, const SavedGraph& saved, const std::shared_ptr<
 }
 
 }  // namespace
+
+StepFile step_of(const FunctionHandle& function) {
+  return {{{function.core().options(), function.core().graphs()}}, {}, nullptr};
+}
+
+std::string bytes_of(const StepFile& step) {
+  std::string bytes;
+  write_step([&](const void* data, std::size_t count) { bytes.append(static_cast<const char*>(data), count); }, step);
+  return bytes;
+}
 
 std::string with_right_checksums(std::string bytes) {
   if (bytes.size() < header_bytes) return bytes;

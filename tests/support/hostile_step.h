@@ -5,7 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "thalweg/plan/file/step_file.h"
+
 namespace thalweg::testing {
+
+StepFile step_of(const FunctionHandle& function);
+std::string bytes_of(const StepFile& step);
 
 // The bytes with the checksums of header and description that belong to them, where they are long enough to have some.
 std::string with_right_checksums(std::string bytes);

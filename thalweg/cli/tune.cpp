@@ -59,7 +59,7 @@ void print_table(const train::GridSearch& found) {
   std::cout << found.table().text() << "best:";
   for (const auto& [name, choice] : found.best_setting())
     std::cout << (is_option(name) ? " --" + name + ' ' : " --set " + name + '=') << choice.text();
-  std::cout << "  (" << found.rows.size() << " runs in " << static_cast<std::int64_t>(seconds_of(found) + 0.5)
+  std::cout << "  (" << found.rows.size() << " runs in " << std::llround(seconds_of(found))
             << " s)\n";
 }
 

@@ -40,15 +40,15 @@ void throw_symbolic(const char* op, const Tensor& tensor) {
   const std::string& function = tensor.impl().buffer->function_name();
   TW_CHECK(failed_precondition, current != nullptr, op,
            "return it from the function, or keep it in a variable: a tensor made while tracing has no value afterwards",
-           "expected a tensor with a value, got a symbolic one of shape {} that left the trace of function \"{}\"",
-           tensor.shape(), function);
+           "expected a tensor with a value, got a symbolic one, {} {}, that left the trace of function \"{}\"",
+           tensor.dtype(), tensor.shape(), function);
   TW_FAIL(
       failed_precondition, op,
-      "return the tensor and read it after the call, use tw::where or tw::cond instead of a branch on its value, or "
-      "compute it outside of the function",
-      "values are not known while function \"{}\" is traced: expected an op on the tensor of shape {}, got a read of "
-      "its values",
-      function, tensor.shape());
+      "return the tensor and read it after the call, use tw::where or tw::cond instead of a branch on its value and "
+      "tw::while_loop instead of a loop, or compute it outside of the function",
+      "values are not known while function \"{}\" is traced: expected an op on the tensor, {} {}, got a read of its "
+      "values",
+      function, tensor.dtype(), tensor.shape());
 }
 
 }  // namespace thalweg

@@ -24,7 +24,7 @@ std::int64_t row_bytes(const Tensor& batch) { return batch.bytes() / batch.shape
 
 }  // namespace
 
-Node::Node(std::string name, std::string settings, std::vector<NodePtr> inputs)
+Node::Node(std::string name, const std::string& settings, std::vector<NodePtr> inputs)
     : name_(std::move(name)), inputs_(std::move(inputs)), fingerprint_(fingerprint_of(name_, settings, inputs_)) {}
 
 void Cursor::seek(std::int64_t) { TW_CHECK_INTERNAL(false, "data", "this stage cannot be reached by number"); }

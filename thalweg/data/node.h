@@ -45,7 +45,7 @@ using NodePtr = std::shared_ptr<const Node>;
 class Node {
  public:
   // `settings` is what distinguishes the results of this stage from those of another one of the same name.
-  Node(std::string name, std::string settings, std::vector<NodePtr> inputs);
+  Node(std::string name, const std::string& settings, std::vector<NodePtr> inputs);
   virtual ~Node() = default;
 
   virtual CursorPtr open(Counters& counters) const = 0;

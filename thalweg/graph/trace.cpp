@@ -10,7 +10,12 @@ Trace::Trace(const std::string& name) : token_(Buffer::symbolic(std::make_shared
   graph_.name = name;
 }
 
-Trace::Trace(const std::string& name, Tracer* outer) : Trace(name) { outer_ = outer, is_body_ = true; }
+// In messages a body goes by the function that it is part of: "step/scan".
+Trace::Trace(const std::string& name, Tracer* outer)
+    : Trace(outer ? static_cast<const Trace*>(outer)->token_->function_name() + "/" + name : name) {
+  graph_.name = name;
+  outer_ = outer, is_body_ = true;
+}
 
 Tensor Trace::symbol(ValueId value) {
   Tensor tensor = make_symbolic(graph_.spec(value), token_);

@@ -138,7 +138,7 @@ class Parser {
 NpyHeader parse_npy_header(std::span<const char> bytes, std::int64_t total, const std::string& place) {
   TW_CHECK(data_loss, bytes.size() >= 10 && std::memcmp(bytes.data(), "\x93NUMPY", 6) == 0, "npy", hint,
            "{} does not begin with \\x93NUMPY", place);
-  const int version = bytes[6];
+  const int version = static_cast<unsigned char>(bytes[6]);
   TW_CHECK(unimplemented, version >= 1 && version <= 3, "npy", "save it with a current NumPy", "{} has the version {}",
            place, version);
   const std::size_t start = version == 1 ? 10 : 12;

@@ -41,7 +41,7 @@ Tensor place_of_last(const Tensor& x, std::int64_t place) {
 
 }  // namespace
 
-ConfusionCounts::ConfusionCounts(std::string name, const ConfusionOptions& options)
+ConfusionCounts::ConfusionCounts(const std::string& name, const ConfusionOptions& options)
     : Metric(name), options_(checked(name, options)) {
   const Shape shape{static_cast<std::int64_t>(options_.thresholds.size())};
   true_positives_ = add_state("true_positives", shape), false_positives_ = add_state("false_positives", shape);
@@ -131,7 +131,7 @@ Tensor FBeta::compute() const {
   const Tensor right = counts(right_), wanted = counts(wanted_);
   const Tensor precision = divide_no_nan(right, counts(chosen_)), recall = divide_no_nan(right, wanted);
   const double square = options_.beta * options_.beta;
-  const Tensor score = divide_no_nan((1 + square) * precision * recall, square * precision + recall);
+  Tensor score = divide_no_nan((1 + square) * precision * recall, square * precision + recall);
   if (options_.average == Average::macro) return reduce_mean(score);
   if (options_.average == Average::weighted) return divide_no_nan(reduce_sum(score * wanted), reduce_sum(wanted));
   return score;

@@ -18,7 +18,7 @@ struct ConfusionOptions {
 // Weights of the right and wrong answers for every threshold.
 class TW_API ConfusionCounts : public Metric {
  protected:
-  ConfusionCounts(std::string name, const ConfusionOptions& options);
+  ConfusionCounts(const std::string& name, const ConfusionOptions& options);
   void add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) override;
   Tensor shaped(const Tensor& result) const;  // a scalar for one threshold
 

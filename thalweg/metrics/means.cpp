@@ -191,7 +191,7 @@ void R2Score::add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weig
 Tensor R2Score::compute() const {
   if (!sum_.defined()) return scalar(0, f64);
   const Tensor spread = squares_ - sum_ * divide_no_nan(sum_, count_);
-  const Tensor score = where(spread > 0, 1 - divide_no_nan(errors_, spread), 0);
+  Tensor score = where(spread > 0, 1 - divide_no_nan(errors_, spread), 0);
   if (average_ == R2Average::none) return score;
   if (average_ == R2Average::uniform) return reduce_mean(score);
   return divide_no_nan(reduce_sum(score * spread), reduce_sum(spread));

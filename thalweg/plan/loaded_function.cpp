@@ -6,6 +6,7 @@
 #include "thalweg/core/ordinal.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/core/tracer.h"
+#include "thalweg/graph/control/control.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/plan/differentiable.h"
 #include "thalweg/plan/file/step_file.h"
@@ -46,19 +47,59 @@ const SavedGraph& graph_for(const StepEntry& entry, const detail::Flat& argument
           list);
 }
 
-// In another function the random ops get the numbers that they would have got there. Forward and backward op of one
-// dropout have the same number, before and after.
-void renumber(Graph& graph) {
-  constexpr std::int64_t own_seed = -1;  // of ops that were given a seed
-  std::map<std::int64_t, std::int64_t> fresh;
-  for (auto& node : graph.nodes) {
-    if (std::find(node.inputs.begin(), node.inputs.end(), graph.random_state) == node.inputs.end()) continue;
-    const std::int64_t number = integer_field(node, "ordinal");
-    if (number == own_seed) continue;
-    if (!fresh.contains(number)) fresh[number] = static_cast<std::int64_t>(random::next_ordinal());
-    node.op = with_field(node, "ordinal", fresh[number]);
+// In another function the random ops get numbers of that one: outside of branches and loops those that they would have
+// got there. Forward and backward op of one dropout have the same number, before and after.
+class Renumbering {
+ public:
+  void run(Graph& graph, const ValueIds& states) {
+    for (auto& node : graph.nodes) {
+      if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return contains(states, input); }))
+        continue;
+      if (is_control(*node.info))
+        node.op = with_bodies(node, renumbered_bodies(node, states));
+      else if (const std::int64_t number = integer_field(node, "ordinal"); number != own_seed)
+        node.op = with_field(node, "ordinal", fresh(number));
+    }
   }
-}
+
+ private:
+  static constexpr std::int64_t own_seed = -1;  // of ops that were given a seed
+
+  static bool contains(const ValueIds& values, ValueId value) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  }
+
+  std::int64_t fresh(std::int64_t number) {
+    if (!fresh_.contains(number)) fresh_[number] = static_cast<std::int64_t>(random::next_ordinal());
+    return fresh_[number];
+  }
+
+  Bodies renumbered_bodies(const Node& node, const ValueIds& states) {
+    Bodies bodies = bodies_of(node);
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      const ValueIds inputs = body_inputs(node, i);
+      std::vector<ValueId> inside;
+      for (std::size_t k = 0; k < inputs.size(); ++k)
+        if (contains(states, inputs[k])) inside.push_back(bodies[i]->graph().arguments[k]);
+      if (!inside.empty()) bodies[i] = renumbered(bodies[i], inside);
+    }
+    return bodies;
+  }
+
+  // Nodes that share a body go on to share it.
+  BodyPointer renumbered(const BodyPointer& body, const std::vector<ValueId>& states) {
+    BodyPointer& made = bodies_[{body, states}];
+    if (!made) {
+      Graph graph = body->graph();
+      run(graph, states);
+      made = std::make_shared<const Body>(std::move(graph), body->sums(), body->has_custom_gradient());
+    }
+    return made;
+  }
+
+  std::map<std::pair<BodyPointer, std::vector<ValueId>>, BodyPointer> bodies_;
+  std::map<std::int64_t, std::int64_t> fresh_;
+};
 
 }  // namespace
 
@@ -110,7 +151,7 @@ LoadedFunction LoadedFunction::entry(const std::string& name) const {
 detail::Flat LoadedFunction::inlined(const detail::Flat& arguments) const {
   const SavedGraph& saved = graph_for(file_->step.entries[entry_], arguments);
   Graph graph = saved.graph;
-  renumber(graph);
+  if (graph.random_state >= 0) Renumbering().run(graph, {graph.random_state});
   Tensors inputs = arguments.tensors;
   for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
   if (graph.random_state >= 0) inputs.push_back(tracer()->random_state());

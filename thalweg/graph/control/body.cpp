@@ -32,10 +32,22 @@ class CustomGradientsNoted final : public Recorder {
   PauseRecording pause_;  // first in, last out: the noting recorder goes with the pause
 };
 
+double flops_of(const Graph& graph) {
+  double total = 1;
+  SmallVector<const Spec*, 4> specs;
+  for (const auto& node : graph.nodes)
+    if (node.info->flops) total += node.info->flops(node.op.get(), input_specs(graph, node, specs));
+  return total;
+}
+
 }  // namespace
 
 Body::Body(Graph graph, std::size_t sums, bool has_custom_gradient)
-    : graph_(std::move(graph)), sums_(sums), has_custom_gradient_(has_custom_gradient), number_(++bodies_made) {}
+    : graph_(std::move(graph)),
+      sums_(sums),
+      has_custom_gradient_(has_custom_gradient),
+      flops_(flops_of(graph_)),
+      number_(++bodies_made) {}
 
 const Procedure& Body::procedure() const {
   std::call_once(made_, [&] {
@@ -65,12 +77,9 @@ void Body::check_inputs(const char* op, Inputs in, int from, int count, std::siz
   }
 }
 
-double Body::flops() const {
-  double total = 1;
-  SmallVector<const Spec*, 4> specs;
-  for (const auto& node : graph_.nodes)
-    if (node.info->flops) total += node.info->flops(node.op.get(), input_specs(graph_, node, specs));
-  return total;
+void visit(FieldVisitor& visitor, std::string_view name, BodyPointer& body) {
+  std::int64_t number = body ? body->number() : 0;
+  visitor.integer(name, number);
 }
 
 TracedBody trace_body(const char* op, std::span<const Spec> arguments, detail::ListFunction f, std::size_t sums) {

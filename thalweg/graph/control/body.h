@@ -17,9 +17,10 @@ class Body {
 
   const Graph& graph() const { return graph_; }
   const Procedure& procedure() const;  // made when it is first asked for
-  double flops() const;
+  double flops() const { return flops_; }
   std::int64_t number() const { return number_; }  // tells bodies apart
   std::size_t results() const { return graph_.results.size() - sums_; }
+  std::size_t sums() const { return sums_; }
   const Spec& result(std::size_t i) const { return graph_.spec(graph_.results[i]); }
   // That the node's inputs are what the body was traced with. `first`: the argument that the first of them is.
   void check_inputs(const char* op, Inputs in, int from, int count, std::size_t first = 0) const;
@@ -29,13 +30,19 @@ class Body {
   const Graph graph_;
   const std::size_t sums_;
   const bool has_custom_gradient_;
+  const double flops_;
   const std::int64_t number_;
   mutable std::once_flag made_;
   mutable std::shared_ptr<const Procedure> procedure_;
 };
 
+using BodyPointer = std::shared_ptr<const Body>;
+
+// As an attribute a body is its number, 0 for none, which cannot be changed: see with_bodies.
+void visit(FieldVisitor& visitor, std::string_view name, BodyPointer& body);
+
 struct TracedBody {
-  std::shared_ptr<const Body> body;
+  BodyPointer body;
   TensorList captures;  // the values of the arguments behind those it was traced with
   int random = -1;      // which of them is the random state
 };

@@ -1,4 +1,4 @@
-// A branch as a node: inputs are the predicate, then the captures of both bodies.
+// A branch as a node.
 //   %5 f32 [2] = cond %3 %0 %1 {f = 1, g = 2}
 #include "thalweg/core/check.h"
 #include "thalweg/graph/control/body.h"
@@ -7,27 +7,21 @@
 namespace thalweg {
 namespace {
 
-struct Cond {
-  std::shared_ptr<const Body> f, g;
+struct CondOp : Cond {};
+TW_FIELDS(CondOp, f, g)
 
-  std::size_t f_captures() const { return f->graph().arguments.size(); }
-  std::size_t g_captures() const { return g->graph().arguments.size(); }
-};
-
-Specs infer(const Cond& op, Inputs in) {
-  const int f = static_cast<int>(op.f_captures()), g = static_cast<int>(op.g_captures());
-  op.f->check_inputs("cond", in, 1, f);
-  op.g->check_inputs("cond", in, 1 + f, g);
+Specs infer(const CondOp& op, Inputs in) {
+  check(op, in);
   Specs specs;
   for (std::size_t i = 0; i < op.f->results(); ++i) specs.push_back(op.f->result(i));
   return specs;
 }
 
-std::int64_t workspace(const Cond& op, Inputs) {
+std::int64_t workspace(const CondOp& op, Inputs) {
   return std::max(op.f->procedure().workspace(), op.g->procedure().workspace());
 }
 
-void run(const Cond& op, Arrays in, Arrays out, Scratch scratch) {
+void run(const CondOp& op, Arrays in, Arrays out, Scratch scratch) {
   const bool holds = *in[0].as<const bool>();
   const Arrays given = holds ? in.subspan(1, op.f_captures()) : in.subspan(1 + op.f_captures());
   SmallVector<void*, 16> arguments, results;
@@ -38,18 +32,11 @@ void run(const Cond& op, Arrays in, Arrays out, Scratch scratch) {
       .run({arguments.data(), arguments.size()}, {}, {results.data(), results.size()}, scratch.data());
 }
 
-double flops(const Cond& op, Inputs) { return std::max(op.f->flops(), op.g->flops()); }
+double flops(const CondOp& op, Inputs) { return std::max(op.f->flops(), op.g->flops()); }
 
-[[maybe_unused]] bool checks_values(const Cond&) { return true; }
+[[maybe_unused]] bool checks_values(const CondOp&) { return true; }
 
-Keeps keeps(const Cond&, Needs) { return {.inputs = Positions::all(), .outputs = {}}; }
-
-// Bodies are known by their numbers; a plan's node is printed, never written to files.
-void visit_op(Cond& op, FieldVisitor& visitor) {
-  std::int64_t f = op.f->number(), g = op.g->number();
-  visitor.integer("f", f);
-  visitor.integer("g", g);
-}
+Keeps keeps(const CondOp&, Needs) { return {.inputs = Positions::all(), .outputs = {}}; }
 
 void check_branches(const TracedBody& f, const TracedBody& g) {
   const std::size_t count = f.body->results();
@@ -65,7 +52,7 @@ void check_branches(const TracedBody& f, const TracedBody& g) {
 TensorList apply_cond(const Tensor& pred, const TracedBody& f, const TracedBody& g, const TensorList& f_inputs,
                       const TensorList& g_inputs) {
   check_branches(f, g);
-  const Cond op{f.body, g.body};
+  const CondOp op{{f.body, g.body}};
   TensorList inputs{pred};
   append(inputs, f_inputs);
   append(inputs, f.captures);
@@ -108,7 +95,7 @@ TracedBody trace_side(Side& side, const Side& other, bool first, const TensorLis
   });
 }
 
-Gradients gradient(const Cond& op, const Kept& kept, const Tensors& dy, Needs needs) {
+Gradients gradient(const CondOp& op, const Kept& kept, const Tensors& dy, Needs needs) {
   Side f{*op.f, {}, {}, {}}, g{*op.g, {}, {}, {}};
   for (int i = 1; i < kept.inputs(); ++i) {
     Side& side = i <= static_cast<int>(op.f_captures()) ? f : g;
@@ -136,7 +123,7 @@ Gradients gradient(const Cond& op, const Kept& kept, const Tensors& dy, Needs ne
 
 }  // namespace
 
-TW_DEFINE_OP(cond, Cond)
+TW_DEFINE_OP(cond, CondOp)
 
 TensorList detail::traced_cond(const Tensor& pred, ListFunction f, ListFunction g) {
   const TracedBody first = trace_body("cond", {}, f), second = trace_body("cond", {}, g);

@@ -1,6 +1,6 @@
 // A loop over slices as a node, and its derivative: the same loop backwards, which computes each step again from the
 // carry it began with.
-//   %6 f32 [2], %7 f32 [9, 2] = scan %0 %1 %2 {body = 3, steps = 9, carries = 1, reverse = 0}
+//   %6 f32 [2], %7 f32 [9, 2] = scan %0 %1 %2 {body = 3, carries = 1, xs = 1, ys = 1, sums = 0, steps = 9, …}
 #include <cstring>
 
 #include "thalweg/graph/control/control.h"
@@ -12,6 +12,7 @@ namespace thalweg {
 namespace {
 
 struct ScanOp : Scan {};
+TW_FIELDS(ScanOp, body, carries, xs, ys, sums, steps, random, reverse, ys_begin_with_carry)
 
 Spec stacked(const Spec& spec, std::int64_t steps) { return {spec.dtype, spec.shape.inserted(0, steps)}; }
 Spec slice_of(const Spec& spec) { return {spec.dtype, spec.shape.without(0)}; }
@@ -30,14 +31,7 @@ std::int64_t carry_bytes(const Scan& op) {
 }
 
 Specs infer(const ScanOp& op, Inputs in) {
-  SmallVector<Spec, 16> given;  // what one turn reads
-  SmallVector<const Spec*, 16> turn;
-  for (int i = 0; i < in.size(); ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    given.push_back(at >= op.carries && at < op.carries + op.xs ? slice_of(in[i]) : in[i]);
-  }
-  for (const Spec& spec : given) turn.push_back(&spec);
-  op.body->check_inputs("scan", Inputs({turn.data(), turn.size()}), 0, in.size());
+  check(op, in);
   Specs specs;
   for (std::size_t i = 0; i < op.carries + op.ys + op.sums; ++i) {
     const Spec& spec = op.body->result(i);
@@ -84,15 +78,6 @@ double flops(const ScanOp& op, Inputs) { return op.body->flops() * static_cast<d
 [[maybe_unused]] bool checks_values(const ScanOp&) { return true; }
 
 Keeps keeps(const ScanOp&, Needs) { return {.inputs = Positions::all(), .outputs = Positions::all()}; }
-
-// Bodies are known by their numbers; a plan's node is printed, never written to files.
-void visit_op(ScanOp& op, FieldVisitor& visitor) {
-  std::int64_t body = op.body->number(), carries = static_cast<std::int64_t>(op.carries), reverse = op.reverse;
-  visitor.integer("body", body);
-  visitor.integer("steps", op.steps);
-  visitor.integer("carries", carries);
-  visitor.integer("reverse", reverse);
-}
 
 // The carries that the steps began with, [steps, …]: what the steps made, one later. Loops that did not stack theirs
 // are run again.

@@ -1,6 +1,5 @@
-// A loop with a condition as a node: inputs are the loop variables, then the captures of the condition and of the body.
-// A stored loop also makes the variables that each turn began with, and the number of turns: its derivative needs them.
-//   %4 f32 [2] = while_loop %0 %1 {condition = 4, body = 5, maximum = 100, stored = 0}
+// A loop with a condition as a node.
+//   %4 f32 [2] = while_loop %0 %1 {condition = 4, body = 5, maximum = 100, condition_random = -1, …, stored = 0}
 #include <algorithm>
 #include <cstring>
 
@@ -13,21 +12,11 @@
 namespace thalweg {
 namespace {
 
-struct While {
-  std::shared_ptr<const Body> condition, body;
-  std::int64_t maximum = -1;                    // of turns; -1: none
-  int condition_random = -1, body_random = -1;  // the inputs that are the random state; -1: none
-  bool stored = false;
+struct WhileOp : While {};
+TW_FIELDS(WhileOp, condition, body, maximum, condition_random, body_random, stored)
 
-  std::size_t variables() const { return body->results(); }
-  std::size_t first_of_body() const { return condition->graph().arguments.size(); }  // its first captured input
-};
-
-Specs infer(const While& op, Inputs in) {
-  const int variables = static_cast<int>(op.variables()), body = static_cast<int>(op.first_of_body());
-  op.condition->check_inputs("while_loop", in, 0, body);
-  op.body->check_inputs("while_loop", in, 0, variables);
-  op.body->check_inputs("while_loop", in, body, in.size() - body, op.variables());
+Specs infer(const WhileOp& op, Inputs in) {
+  check(op, in);
   Specs specs;
   for (std::size_t i = 0; i < op.variables(); ++i) specs.push_back(op.body->result(i));
   if (!op.stored) return specs;
@@ -44,7 +33,7 @@ std::int64_t variable_bytes(const While& op) {
 }
 
 // The random state, the predicate, a second set of variables, then what a body needs.
-std::int64_t workspace(const While& op, Inputs) {
+std::int64_t workspace(const WhileOp& op, Inputs) {
   const std::int64_t bodies = std::max(op.condition->procedure().workspace(), op.body->procedure().workspace());
   return state_bytes + memory::alignment + variable_bytes(op) + bodies;
 }
@@ -119,24 +108,15 @@ class Run {
   Pointers now_, next_, spare_, condition_captures_, body_captures_;
 };
 
-void run(const While& op, Arrays in, Arrays out, Scratch scratch) { Run(op, in, out, scratch).all_turns(); }
+void run(const WhileOp& op, Arrays in, Arrays out, Scratch scratch) { Run(op, in, out, scratch).all_turns(); }
 
-double flops(const While& op, Inputs) {
+double flops(const WhileOp& op, Inputs) {
   return op.body->flops() * static_cast<double>(std::max<std::int64_t>(op.maximum, 1));
 }
 
-[[maybe_unused]] bool checks_values(const While&) { return true; }
+[[maybe_unused]] bool checks_values(const WhileOp&) { return true; }
 
-Keeps keeps(const While&, Needs) { return {.inputs = Positions::all(), .outputs = Positions::all()}; }
-
-// Bodies are known by their numbers; a plan's node is printed, never written to files.
-void visit_op(While& op, FieldVisitor& visitor) {
-  std::int64_t condition = op.condition->number(), body = op.body->number(), stored = op.stored;
-  visitor.integer("condition", condition);
-  visitor.integer("body", body);
-  visitor.integer("maximum", op.maximum);
-  visitor.integer("stored", stored);
-}
+Keeps keeps(const WhileOp&, Needs) { return {.inputs = Positions::all(), .outputs = Positions::all()}; }
 
 // The derivative: a scan over the stored variables, last turn first, that passes over the turns that were not taken.
 class Derivative {
@@ -151,7 +131,7 @@ class Derivative {
     if (op.stored) {
       for (std::size_t i = n_; i <= 2 * n_; ++i) stored_.push_back(kept.output(static_cast<int>(i)));
     } else {
-      While again = op;
+      WhileOp again{op};
       again.stored = true;
       const Tensors outputs = apply(while_loop_info(), static_cast<const void*>(&again), inputs_);
       stored_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(n_), outputs.end());
@@ -246,7 +226,7 @@ class Derivative {
   std::vector<bool> wanted_, connected_;  // by argument of the body
 };
 
-Gradients gradient(const While& op, const Kept& kept, const Tensors& dy, Needs needs) {
+Gradients gradient(const WhileOp& op, const Kept& kept, const Tensors& dy, Needs needs) {
   TW_CHECK(failed_precondition, op.maximum >= 0, "while_loop",
            "say how many turns it takes at most: while_loop(cond, body, vars, {.maximum_iterations = 100})",
            "a gradient in a traced function keeps the variables of every turn: expected maximum_iterations, got none");
@@ -255,7 +235,7 @@ Gradients gradient(const While& op, const Kept& kept, const Tensors& dy, Needs n
 
 }  // namespace
 
-TW_DEFINE_OP(while_loop, While)
+TW_DEFINE_OP(while_loop, WhileOp)
 
 TensorList detail::traced_while_loop(ListFunction cond, ListFunction body, const TensorList& vars,
                                      std::int64_t maximum) {
@@ -274,7 +254,7 @@ TensorList detail::traced_while_loop(ListFunction cond, ListFunction body, const
     return next;
   });
   TensorList inputs = vars;
-  While op{condition.body, step.body, maximum, -1, -1, maximum >= 0 && !recorders().empty()};
+  WhileOp op{{condition.body, step.body, maximum, -1, -1, maximum >= 0 && !recorders().empty()}};
   const auto add_captures = [&](const TracedBody& traced) {
     const int random = traced.random < 0 ? -1 : traced.random + static_cast<int>(inputs.size());
     append(inputs, traced.captures);

@@ -39,7 +39,7 @@ struct Windows {
 
 class Rewriter {
  public:
-  explicit Rewriter(const Graph& graph) : view_(graph), edits_(graph) {}
+  explicit Rewriter(Graph graph) : graph_(std::move(graph)), view_(graph_), edits_(graph_) {}
 
   Graph run() {
     const auto count = static_cast<int>(view_.graph().nodes.size());
@@ -89,12 +89,13 @@ class Rewriter {
     return is_op(node, batch_norm_backward_info()) && node.inputs == expected ? index : -1;
   }
 
+  const Graph graph_;
   GraphView view_;
   Edits edits_;
 };
 
 }  // namespace
 
-Graph pool_batch_norms(Graph graph) { return Rewriter(graph).run(); }
+Graph pool_batch_norms(Graph graph) { return Rewriter(std::move(graph)).run(); }
 
 }  // namespace thalweg

@@ -25,7 +25,7 @@ bool is_relu_gradient(const Node& node) {
 
 class Rewriter {
  public:
-  explicit Rewriter(const Graph& graph) : view_(graph), edits_(graph) {}
+  explicit Rewriter(Graph graph) : graph_(std::move(graph)), view_(graph_), edits_(graph_) {}
 
   Graph run() {
     const auto count = static_cast<int>(view_.graph().nodes.size());
@@ -59,12 +59,13 @@ class Rewriter {
     return is_relu_gradient(outer) && outer.inputs[1] == inner.outputs[0] && view_.has_one_reader(inner.outputs[0]);
   }
 
+  const Graph graph_;
   GraphView view_;
   Edits edits_;
 };
 
 }  // namespace
 
-Graph pool_first(Graph graph) { return Rewriter(graph).run(); }
+Graph pool_first(Graph graph) { return Rewriter(std::move(graph)).run(); }
 
 }  // namespace thalweg

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "thalweg/core/check.h"
+#include "thalweg/graph/control/control.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/registry.h"
@@ -367,6 +368,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"group_norm", {3, 3, group_norm}}, {"group_norm_backward", {5, 5, group_norm_backward}},
       {"attention", {3, 5, attention}}, {"attention_backward", {6, 8, attention_backward}},
       {"lstm", {4, 4, lstm}}, {"lstm_backward", {8, 9, lstm_backward}},
+      {"cond", {1, no_limit, any}}, {"while_loop", {1, no_limit, any}}, {"scan", {1, no_limit, any}},  // infer knows all
   };
   // clang-format on
   return table;
@@ -374,8 +376,12 @@ const std::map<std::string_view, Rule>& rules() {
 
 }  // namespace
 
-bool has_file_rule(const OpInfo& info) {
-  return find_op(info.name) == &info && (row_of(info) || rules().contains(info.name));
+bool has_file_rule(const OpInfo& info) { return find_file_op(info.name) == &info; }
+
+const OpInfo* find_file_op(std::string_view name) {
+  const OpInfo* control = find_control(name);
+  const OpInfo* info = control ? control : find_op(name);
+  return info && (row_of(*info) || rules().contains(name)) ? info : nullptr;
 }
 
 void check_file_rule(const Graph& graph, const Node& node) {

@@ -8,6 +8,7 @@
 namespace thalweg {
 
 bool has_file_rule(const OpInfo& info);
+const OpInfo* find_file_op(std::string_view name);  // null: none of that name has a rule
 // Throws data_loss. The node's inputs are values of the graph; its outputs are not looked at.
 void check_file_rule(const Graph& graph, const Node& node);
 

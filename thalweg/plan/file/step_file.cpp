@@ -10,11 +10,12 @@
 #include "thalweg/core/variable_storage.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/plan/file/graph_codec.h"
+#include "thalweg/plan/file/tensor_codec.h"
 
 namespace thalweg {
 namespace {
 
-constexpr std::size_t smallest_variable = 19, smallest_entry = 25, smallest_graph = 41;
+constexpr std::size_t smallest_variable = 19, smallest_entry = 25, smallest_graph = 45;
 
 // All variables of the graphs, in the order in which they were made.
 std::vector<Variable> variables_of(const StepFile& step) {

@@ -5,8 +5,6 @@
 namespace thalweg::jit {
 namespace {
 
-using Xbyak::Reg64;
-
 // Kept free for operands that come from memory while an instruction is put together.
 constexpr int spare_registers = 3;
 // Registers for pointers; those from the fifth on belong to the caller.
@@ -87,7 +85,10 @@ void Emitter::leave() {
       pop(Reg64(pointer_registers[i]));
   vzeroupper();
   ret();
-  rewrite(frame_size_at_, static_cast<std::uint64_t>(frame_head + slots_ * vector_bytes()), 4);
+  rewrite(frame_size_at_,
+          static_cast<std::uint64_t>(frame_head) +
+              static_cast<std::uint64_t>(slots_) * static_cast<std::uint64_t>(vector_bytes()),
+          4);
 }
 
 // AVX-512 repeats an element in the instruction that reads it; for AVX2 whole vectors are laid down.
