@@ -47,7 +47,7 @@ void run(const LimitSkips& op, Arrays in, Arrays out) {
   *out[0].as<std::int64_t>() = skips;
 }
 
-bool differentiable(const LimitSkips&) { return false; }
+[[maybe_unused]] bool differentiable(const LimitSkips&) { return false; }
 [[maybe_unused]] bool checks_values(const LimitSkips&) { return true; }
 
 }  // namespace
