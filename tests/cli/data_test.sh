@@ -78,6 +78,14 @@ refuses short.txt 'has 5 characters' gpt
 refuses latin.txt 'is not UTF-8 at byte 3' gpt
 run 1 train mlp --data table.csv --set classes=2 --steps 1 --out none
 says "$err" 'table.csv has classes: 3, got --set classes=2'
-run 2 train mlp --data table.csv --loss categorical_crossentropy --steps 1 --out none
+for loss in categorical_crossentropy binary_crossentropy binary_focal_crossentropy dice tversky squared_hinge; do
+  run 2 train mlp --data table.csv --loss "$loss" --steps 1 --out none
+  says "$err" "table.csv: example [0-9]+ has the label 2, expected a number from (0|-1) to 1 with --loss $loss"
+  run 2 train cnn --data images --set size=16 --loss "$loss" --steps 1 --out none
+  says "$err" "images has the labels 0 to 2, expected a number from (0|-1) to 1 with --loss $loss"
+done
+run 2 train mlp --data two_classes.csv --loss categorical_crossentropy --steps 1 --out none
+says "$err" 'expected labels as rows of probabilities'
+run 0 train mlp --data two_classes.csv --loss binary_crossentropy --set hidden=4 --batch 4 --steps 2 --out two_classes
 
 exit $((faults > 0))

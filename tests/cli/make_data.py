@@ -145,6 +145,8 @@ write("records/one.tfrecord", b"".join(record(*row) for row in rows[:80]))
 write("records/two.tfrecord.gz", gzip.compress(b"".join(record(*row) for row in rows[80:])))
 write("book.txt", "the quick brown fox jumps över the lazy dog\n".encode() * 40)
 
+write("two_classes.csv", b"".join(b"%d,%d,%d\n" % (i, i % 3, i % 2) for i in range(20)))
+
 # Damaged, or not what they seem.
 write("text_in_column.csv", b"a,b,class\n1,2,0\n3,four,1\n5,6,0\n")
 write("ragged.csv", b"a,b,class\n1,2,0\n3,1\n")

@@ -94,6 +94,18 @@ if [ -e /usr/share/datasets/fashion-mnist ]; then
   [ -e mlp/checkpoints/step-3 ] || fault "--checkpoint-every 1"
 fi
 
+run 0 train recsys --loss binary_crossentropy --set rows=50 --set tables=3 --batch 64 --steps 3 --out clicks
+run 2 train recsys --loss sparse_categorical_crossentropy --steps 3 --out none
+
+# Runs that begin in the same second have folders of their own.
+children=()
+for seed in 1 2 3; do
+  "$program" train "${small[@]}" --steps 1 --seed $seed > /dev/null 2> "$err" &
+  children+=($!)
+done
+for child in "${children[@]}"; do wait "$child" || { fault "a run beside others"; cat "$err"; }; done
+[ "$(ls -d runs/cnn-* | wc -l)" -eq 3 ] || fault "three runs must have three folders"
+
 # Data of one's own: the last column of a table is the label; arrays by name.
 python3 - << 'EOP'
 with open("rows.csv", "w") as file:

@@ -16,7 +16,8 @@ struct DataRequest {
   std::int64_t batch = 0;
   std::int64_t subset = 0;  // examples at most, of the test too; 0: all
   std::uint64_t seed = 0;
-  bool numbers = false;  // labels are numbers to be met, not classes
+  bool numbers = false;   // labels are numbers to be met, not classes
+  std::string loss = {};  // that they are for; empty: the model's own
 };
 
 struct Datasets {
@@ -46,6 +47,8 @@ Datasets generated_clicks(const DataRequest& request, const models::Settings& se
 
 // Counts the examples, checks that the model can be trained on them, and learns the number of classes.
 void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step);
+// The same where labels are known to be the classes 0 to count - 1.
+void survey_classes(Datasets& made, std::int64_t count, const DataRequest& request);
 // Every tenth of so many examples is for the test, the others are for training.
 void hold_out(Datasets& made, const data::Dataset& all);
 // That the classes which the user has set are enough for the data.

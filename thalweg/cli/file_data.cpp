@@ -68,7 +68,10 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   made.examples = options.count;
   made.training = drawn(options);
   made.test = drawn(others);
-  made.settings["classes"] = pixels ? "4" : "3";
+  if (pixels)
+    made.settings["classes"] = "4";
+  else
+    survey_classes(made, 3, request);
   return made;
 }
 
@@ -88,12 +91,12 @@ std::vector<std::string> files_of(const std::string& path, const std::vector<std
   return files;
 }
 
-Datasets images(const std::string& folder, const Spec& input) {
+Datasets images(const std::string& folder, const DataRequest& request, const Spec& input) {
   const std::int64_t side = input.rank() == 4 ? input.shape[1] : 28;
   const int channels = input.rank() == 4 ? static_cast<int>(input.shape[3]) : 1;
   const auto all = data::image_folder(folder, {.height = side, .width = side, .channels = channels});
   Datasets made{.name = folder, .examples = all.cardinality(), .streamed = true};
-  made.settings["classes"] = std::to_string(std::max<std::size_t>(2, data::class_names(folder).size()));
+  survey_classes(made, static_cast<std::int64_t>(data::class_names(folder).size()), request);
   hold_out(made, all);
   return made;
 }
@@ -122,7 +125,7 @@ Datasets file_examples(const DataRequest& request, const models::TrainingStep& s
       throw Error(ErrorCode::failed_precondition, "train",
                   "a folder of images has classes for labels, " + step.model + " needs a class for every pixel",
                   "store images and masks as x and y of an .npz");
-    return images(data, input);
+    return images(data, request, input);
   }
   throw Error(ErrorCode::failed_precondition, "train", data + " is of no kind that " + step.model + " is trained on",
               "known are fashion-mnist, shapes, .csv, .npy, .npz, .tfrecord, a folder of such arrays or records, of "

@@ -1,8 +1,15 @@
-// Losses and schedules by name.
-#include "thalweg/cli/run.h"
+#include "thalweg/cli/losses.h"
+
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "thalweg/cli/commands.h"
 
 namespace thalweg::cli {
 namespace {
+
+constexpr double limit = std::numeric_limits<double>::max();
 
 // A loss that can be told that it is given logits, as the models' results are.
 template <auto loss, class Options>
@@ -66,6 +73,24 @@ train::Loss of_one_hot(const train::Loss& loss) {
   return [loss](const Tensor& y, const Tensor& p, const Tensor& w) {
     return loss(one_hot(y, p.shape().last(), {.dtype = p.dtype()}), p, w);
   };
+}
+
+std::string LabelRange::text() const {
+  std::ostringstream text;
+  if (high < limit)
+    text << "a number from " << low << " to " << high;
+  else if (low > -limit)
+    text << "a number of " << low << " or more";
+  else
+    text << "a finite number";
+  return text.str();
+}
+
+LabelRange label_range(const std::string& loss) {
+  static const std::set<std::string> of_probabilities = {"dice", "tversky", "kl_divergence"};
+  if (loss.ends_with("_crossentropy") || of_probabilities.contains(loss)) return {0, 1};
+  if (loss == "hinge" || loss == "squared_hinge") return {-1, 1};
+  return {loss == "poisson" ? 0 : -limit, limit};
 }
 
 const std::vector<std::string>& schedule_names() {

@@ -71,13 +71,16 @@ Run::Run(const TrainOptions& options) : options_(options) {
 
 // Other losses than the usual ones ask for numbers, except where every place of an example has a class.
 bool Run::labels_are_classes() const {
-  return options_.loss.empty() || options_.loss == sparse_loss || step_.arguments.back().rank() > 1;
+  return options_.loss.empty() || options_.loss == sparse_loss ||
+         (step_.arguments.back().rank() > 1 && !is_float(step_.arguments.back().dtype));
 }
 
 void Run::make_data() {
-  datasets_ =
-      load_datasets({options_.data, batch_, options_.subset, options_.seed, !labels_are_classes()}, step_, settings_);
+  datasets_ = load_datasets(
+      {options_.data, batch_, options_.subset, options_.seed, !labels_are_classes(), options_.loss}, step_, settings_);
   const bool among_classes = options_.loss.starts_with("categorical_") || options_.loss == "kl_divergence";
+  if (step_.model == "recsys" && (among_classes || options_.loss == sparse_loss))
+    throw UsageError("expected a loss of numbers with recsys, whose labels are 0 or 1, got --loss " + options_.loss);
   if (const auto found = datasets_.settings.find("classes");
       among_classes && found != datasets_.settings.end() && found->second == "1")
     throw UsageError("expected labels as rows of probabilities with --loss " + options_.loss +

@@ -6,6 +6,7 @@
 #include "models/steps.h"
 #include "thalweg/cli/commands.h"
 #include "thalweg/cli/datasets.h"
+#include "thalweg/cli/losses.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg::cli {
@@ -52,11 +53,5 @@ class Run {
   double rate_ = 0;
   std::int64_t batch_ = 0, budget_ = 0, epochs_ = 0, steps_ = 0, epoch_steps_ = 0;
 };
-
-train::Loss loss_by_name(const std::string& name);
-// The loss of labels that are classes by number, as rows with a one.
-train::Loss of_one_hot(const train::Loss& loss);
-const std::vector<std::string>& loss_names();
-const std::vector<std::string>& schedule_names();
 
 }  // namespace thalweg::cli

@@ -4,11 +4,13 @@
 
 #include "models/settings.h"
 #include "thalweg/cli/datasets.h"
+#include "thalweg/cli/losses.h"
 
 namespace thalweg::cli {
 namespace {
 
 constexpr std::int64_t at_a_time = 1024, test_share = 10;
+constexpr const char* by_number = "classes by number go with sparse_categorical_crossentropy";
 
 [[noreturn]] void refuse(const std::string& text, const std::string& hint) {
   throw Error(ErrorCode::failed_precondition, "train", text, hint);
@@ -57,7 +59,31 @@ std::int64_t classes_of(const std::string& name, const Tensor& labels, std::int6
   return static_cast<std::int64_t>(largest) + 1;
 }
 
+// Losses of probabilities would have no least value for other numbers.
+void check_numbers(const std::string& name, const Tensor& labels, std::int64_t first, const std::string& loss) {
+  const LabelRange range = label_range(loss);
+  const auto values = cast(labels, f64).to_vector<double>();
+  const auto wrong = std::find_if_not(values.begin(), values.end(), [&](double value) { return range.holds(value); });
+  if (wrong == values.end()) return;
+  const std::int64_t each = labels.size() / labels.shape()[0];
+  throw Error(ErrorCode::invalid_argument, "train",
+              name + ": example " + std::to_string(first + (wrong - values.begin()) / each) + " has the label " +
+                  text_of(*wrong) + ", expected " + range.text() + " with --loss " + loss,
+              by_number);
+}
+
 }  // namespace
+
+void survey_classes(Datasets& made, std::int64_t count, const DataRequest& request) {
+  made.settings["classes"] = request.numbers ? "1" : std::to_string(std::max<std::int64_t>(2, count));
+  if (!request.numbers) return;
+  const LabelRange range = label_range(request.loss);
+  if (range.holds(static_cast<double>(count - 1))) return;
+  throw Error(ErrorCode::invalid_argument, "train",
+              made.name + " has the labels 0 to " + std::to_string(count - 1) + ", expected " + range.text() +
+                  " with --loss " + request.loss,
+              by_number);
+}
 
 void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step) {
   std::int64_t outputs = request.numbers ? 1 : 2;
@@ -65,6 +91,7 @@ void survey(Datasets& made, const data::Dataset& all, const DataRequest& request
     const Shape x = of_one(e[0]), y = of_one(e[1]);
     if (made.examples == 0) check_input(made.name, x, step);
     if (made.examples == 0 && !request.numbers) check_label_shape(made.name, y, step);
+    if (request.numbers) check_numbers(made.name, e[1], made.examples, request.loss);
     outputs = request.numbers ? y.size() : std::max(outputs, classes_of(made.name, e[1], made.examples));
     made.examples += e[0].shape()[0];
   }

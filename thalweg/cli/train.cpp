@@ -20,11 +20,19 @@ namespace fs = std::filesystem;
 // Numbers that JSON has no word for are null.
 ordered_json number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
 
-std::string default_folder(const std::string& model) {
+// A folder that nobody else has: runs may begin in the same second.
+std::string new_folder(const std::string& model) {
   const std::time_t now = std::time(nullptr);
   std::ostringstream name;
   name << "runs/" << model << std::put_time(std::localtime(&now), "-%Y%m%d-%H%M%S");
-  return name.str();
+  std::string folder = name.str();
+  std::error_code fault;
+  fs::create_directories("runs", fault);
+  for (int i = 2; !fs::create_directory(folder, fault); ++i) {
+    if (fault) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
+    folder = name.str() + '-' + std::to_string(i);
+  }
+  return folder;
 }
 
 // A line of log.jsonl for every step, and the same on standard output if asked for.
@@ -129,7 +137,7 @@ void print_result(const Run& run, const Run::Result& result, const std::string& 
 
 int train(const TrainOptions& options) {
   Run run(options);
-  const std::string folder = options.out.empty() ? default_folder(options.model) : options.out;
+  const std::string folder = options.out.empty() ? new_folder(options.model) : options.out;
   prepare(folder, run.config(), options.resume);
   const std::int64_t items = run.datasets().text ? run.step().arguments[0].shape[1] : 1;  // characters, or examples
   const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.resume, options.json, items);
