@@ -34,7 +34,7 @@ struct PlanOptions {
   std::string svg;                    // a file; empty: no picture
   bool json = false;
 };
-void plan(const PlanOptions& options);
+int plan(const PlanOptions& options);  // good, or failed: no plan fits
 
 struct TrainOptions {
   std::string model;

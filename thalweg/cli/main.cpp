@@ -49,7 +49,7 @@ void add_devices(CLI::App& app, cli::DevicesOptions& options) {
   command->callback([&] { cli::devices(options); });
 }
 
-void add_plan(CLI::App& app, cli::PlanOptions& options) {
+void add_plan(CLI::App& app, cli::PlanOptions& options, int& status) {
   auto* command = app.add_subcommand("plan", "memory of a training step, known without running it");
   cli::add_model(*command, options.model);
   command->add_option("--batch", options.batch, "examples in a batch")->check(cli::count());
@@ -59,7 +59,7 @@ void add_plan(CLI::App& app, cli::PlanOptions& options) {
   command->add_option("--set", options.settings, "key=value, a size of the model; may be repeated");
   command->add_option("--svg", options.svg, "a file for a picture of memory over the step");
   command->add_flag("--json", options.json, one_object);
-  command->callback([&] { cli::plan(options); });
+  command->callback([&] { status = cli::plan(options); });
 }
 
 void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
@@ -120,9 +120,9 @@ int main(int argc, char** argv) {
 
   cli::DevicesOptions devices;
   add_devices(app, devices);
-  cli::PlanOptions plan;
-  add_plan(app, plan);
   int status = cli::good;
+  cli::PlanOptions plan;
+  add_plan(app, plan, status);
   cli::TrainOptions train;
   add_train(app, train, status);
   cli::TuneOptions tune;

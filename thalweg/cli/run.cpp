@@ -94,7 +94,7 @@ void Run::make_data() {
 }
 
 void Run::make_metric() {
-  if (options_.model == "gpt" || !labels_are_classes()) return;
+  if (!has_metric(options_.model) || !labels_are_classes()) return;
   if (options_.model == "unet") {
     models::SettingsReader read("unet", settings_);
     metric_ = made<metrics::MeanIoU>(

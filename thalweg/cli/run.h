@@ -11,6 +11,9 @@
 
 namespace thalweg::cli {
 
+// Whether `train` measures a metric of the model beside its loss.
+inline bool has_metric(const std::string& model) { return model != "gpt"; }
+
 // Everything resolved: nothing is left to defaults.
 class Run {
  public:
