@@ -84,6 +84,11 @@ for loss in categorical_crossentropy binary_crossentropy binary_focal_crossentro
   run 2 train cnn --data images --set size=16 --loss "$loss" --steps 1 --out none
   says "$err" "images has the labels 0 to 2, expected a number from (0|-1) to 1 with --loss $loss"
 done
+run 1 train mlp --data not_finite.csv --steps 2 --batch 4 --out not_finite
+says "$err" 'the loss of step 1 is nan: the data have nan in the input: value 1 of example [0-2] of the batch'
+says "$err" 'hint: mend the data.* is not_finite.csv: example 2$'
+run 2 train mlp --data label_not_finite.csv --loss mean_squared_error --steps 1 --out none
+says "$err" 'example 1 has the label nan, expected a finite number'
 run 2 train mlp --data two_classes.csv --loss categorical_crossentropy --steps 1 --out none
 says "$err" 'expected labels as rows of probabilities'
 run 0 train mlp --data two_classes.csv --loss binary_crossentropy --set hidden=4 --batch 4 --steps 2 --out two_classes

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -369,6 +370,23 @@ TEST(fit, stops_on_a_loss_that_is_no_number) {
           {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 3, .callbacks = {train::stop_on_nan()}});
   EXPECT_LT(history.steps, 8);
   EXPECT_NE(history.stopped_because.find("loss of step"), std::string::npos);
+  EXPECT_EQ(history.stopped_because.find("the data have"), std::string::npos);
+}
+
+TEST(fit, says_where_a_batch_is_not_finite) {
+  const float infinity = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
+  const auto reason = [](const Tensor& x, const Tensor& y) {
+    auto model = net();
+    optim::SGD sgd({.learning_rate = 0.1});
+    return fit(model, data::from_tensor_slices({x, y}).batch(2),
+               {.optimizer = &sgd, .loss = losses::mean_squared_error, .callbacks = {train::stop_on_nan()}})
+        .stopped_because;
+  };
+  const Tensor x = ones({4, 3}), y = ones({4, 1});
+  EXPECT_EQ(reason(x, Tensor::from(std::vector<float>{1, 1, 1, infinity}, {4, 1})),
+            "the loss of step 2 is inf: the data have inf in the labels: value 0 of example 1 of the batch");
+  EXPECT_EQ(reason(Tensor::from(std::vector<float>{1, 1, 1, 1, 1, none, 1, 1, 1, 1, 1, 1}, {4, 3}), y),
+            "the loss of step 1 is nan: the data have nan in the input: value 2 of example 1 of the batch");
 }
 
 TEST(fit, mistakes_are_told) {

@@ -24,6 +24,7 @@ struct Datasets {
   std::string name;                            // what was taken
   std::optional<data::Dataset> training = {};  // batches: inputs and labels
   std::optional<data::Dataset> test = {};
+  std::optional<data::Dataset> whole = {};  // single examples in the order of the file, where it was surveyed
   std::int64_t examples = 0;                // of an epoch
   bool streamed = false;                    // from files, worth a thread that reads ahead
   models::Settings settings = {};           // sizes that the data ask of the model: classes, vocabulary
@@ -49,6 +50,8 @@ Datasets generated_clicks(const DataRequest& request, const models::Settings& se
 void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step);
 // The same where labels are known to be the classes 0 to count - 1.
 void survey_classes(Datasets& made, std::int64_t count, const DataRequest& request);
+// "FILE: example 12", the first that has a value which is not finite; empty: there is none, or none is known.
+std::string first_not_finite(const Datasets& made);
 // Every tenth of so many examples is for the test, the others are for training.
 void hold_out(Datasets& made, const data::Dataset& all);
 // That the classes which the user has set are enough for the data.

@@ -97,6 +97,19 @@ void survey(Datasets& made, const data::Dataset& all, const DataRequest& request
   }
   if (made.examples < 2) refuse(made.name + " has " + std::to_string(made.examples) + " examples", "give two or more");
   made.settings["classes"] = std::to_string(outputs);
+  made.whole = all;
+}
+
+std::string first_not_finite(const Datasets& made) {
+  if (!made.whole) return {};
+  std::int64_t number = 0;
+  for (const auto& e : *made.whole) {
+    for (const auto& part : e)
+      if (is_float(part.dtype()) && !reduce_all(isfinite(part)).item<bool>())
+        return made.name + ": example " + std::to_string(number);
+    ++number;
+  }
+  return {};
 }
 
 // Where examples can be reached by number, none is made only to be left out.

@@ -49,6 +49,7 @@ class StepLines : public train::Callback {
     if (session.plan) planned_ = session.plan->peak_bytes();
     measured_ = session.measured_bytes;
     loss_ = session.loss;
+    data_are_finite_ = std::isfinite(loss_) || session.not_finite().empty();
     write({{"step", session.step},
            {"loss", number(session.loss)},
            {"grad_norm", number(session.gradient_norm())},
@@ -72,12 +73,14 @@ class StepLines : public train::Callback {
   std::int64_t planned() const { return planned_; }
   std::int64_t measured() const { return measured_; }
   double loss() const { return loss_; }
+  bool data_are_finite() const { return data_are_finite_; }  // looked at where the loss is not
 
  private:
   std::ofstream file_;
   const bool print_;
   const std::int64_t items_;
   double seconds_ = 0, loss_ = 0;
+  bool data_are_finite_ = true;
   std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
 };
 
@@ -133,6 +136,10 @@ void print_result(const Run& run, const Run::Result& result, const std::string& 
     std::cout << "test " << run.metric_title() << ' ' << std::setprecision(4) << *value << '\n';
 }
 
+std::string hint_of_data(const std::string& first) {
+  return "mend the data or leave such examples out" + (first.empty() ? "" : "; the first, counted from 0, is " + first);
+}
+
 }  // namespace
 
 int train(const TrainOptions& options) {
@@ -164,7 +171,8 @@ int train(const TrainOptions& options) {
   }
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
-                "try a smaller --lr, or --global-clip-norm 1");
+                lines->data_are_finite() ? "try a smaller --lr, or --global-clip-norm 1"
+                                         : hint_of_data(first_not_finite(run.datasets())));
   return broken ? interrupted : good;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "thalweg/checkpoint/item.h"
+#include "thalweg/data/element.h"
 #include "thalweg/optim/optimizer.h"
 #include "thalweg/plan/plan.h"
 #include "thalweg/train/logs.h"
@@ -33,10 +34,14 @@ struct TW_API Session {
   const Plan* plan = nullptr;                    // of the last step; null where steps are not compiled
   std::int64_t measured_bytes = 0;               // its measured peak
   History history = {};                          // the epochs before this one
+  const data::Element* element = nullptr;        // the batch of the last step, while callbacks are told of its end
+  int inputs = 1;                                // of its parts: the others are labels and weights
 
   void stop(const std::string& reason);  // after this step
   bool over() const { return !history.stopped_because.empty() || history.interrupted || (steps > 0 && step >= steps); }
   double gradient_norm() const;  // of all gradients together
+  // What is not finite in the batch of the last step: "nan in the labels: example 3 of the batch"; empty: nothing.
+  std::string not_finite() const;
   // Everything that the run needs to go on: model, optimizer, data, place in the epoch, callbacks.
   std::vector<checkpoint::NamedItem> items = {};
 };

@@ -45,7 +45,7 @@ TW_API CallbackPointer reduce_on_plateau(const PlateauOptions& options = {});
 // The learning rate of an epoch, asked at its begin: schedule(epoch, rate now).
 TW_API CallbackPointer learning_rate_schedule(std::function<double(std::int64_t epoch, double rate)> schedule);
 
-// Stops when the loss of a step is not a number or infinite.
+// Stops when the loss of a step is not a number or infinite, and says where the batch is so, if it is.
 TW_API CallbackPointer stop_on_nan();
 
 struct CheckpointEveryOptions {

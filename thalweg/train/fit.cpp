@@ -103,7 +103,7 @@ class Loop {
                .predictions = !options.metrics.empty(),
                .eager = options.eager},
               nullptr) {
-    session_.epochs = options.epochs, session_.steps = options.steps;
+    session_.epochs = options.epochs, session_.steps = options.steps, session_.inputs = model.inputs();
     session_.epoch_steps =
         options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<std::int64_t>(0, data.cardinality());
     make_items();
@@ -185,7 +185,9 @@ class Loop {
     note_plan(element, result);
     write_logs(session_.logs, "", place_.sums, options_.metrics);
     note_interrupt();
+    session_.element = &element;
     tell(&Callback::on_step_end);
+    session_.element = nullptr;
     settle(false);
   }
 

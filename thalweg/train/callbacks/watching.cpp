@@ -179,8 +179,10 @@ class RateSchedule : public Callback {
 class StopOnNan : public Callback {
  public:
   void on_step_end(Session& session) override {
-    if (!std::isfinite(session.loss))
-      session.stop(fmt::format("the loss of step {} is {}", session.step, session.loss));
+    if (std::isfinite(session.loss)) return;
+    const std::string data = session.not_finite();
+    session.stop(fmt::format("the loss of step {} is {}{}", session.step, session.loss,
+                             data.empty() ? "" : ": the data have " + data));
   }
 };
 
