@@ -133,12 +133,19 @@ assert last["final"] is True and last["setting"] == good["setting"] and last["sc
 assert last["score_name"] == "test accuracy" and last["runs"] == 2, last
 EOP
 run 0 tune "${small[@]}" --steps 2 --grid threads=1,2 --grid eager=true --grid hidden=4
-says "$out" '^best: --eager true --set hidden=4 --threads [12]  \(2 runs in [0-9]+ s\)$'
+says "$out" '^best: --eager=true --set hidden=4 --threads [12]  \(2 runs in [0-9]+ s\)$'
 run 0 tune "${small[@]}" --memory-budget 2MiB --json
 says "$out" '^{"final":true,"batch":[1-9][0-9]*,"largest_batch":[0-9]+,"lr":[0-9.e-]+}$'
 run 0 tune "${small[@]}" --memory-budget 2MiB --svg rate.svg
 says "$out" '^batch: [1-9]'
 says "$out" '^lr: [0-9.e-]+$'
+run 0 tune "${small[@]}" --steps 3
+[ "$(grep -c '^[0-9]' "$out")" -eq 4 ] || fault "--steps 3 must try three rates"
+run 2 tune "${small[@]}" --schedule cosine
+says "$err" '^error: expected a constant rate where one is searched for, got --schedule cosine'
+run 2 tune "${small[@]}" --steps 1
+run 0 tune --help
+! grep -q resume "$out" || fault "tune does not resume"
 
 # What cannot be done is said: 1 for what fails, 2 for wrong usage; nothing on standard output.
 run 1 train "${small[@]}" --steps 1 --out whole

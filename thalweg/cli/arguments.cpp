@@ -28,6 +28,15 @@ void add_options(CLI::App& command, TrainOptions& options) {
   command.get_option("model")->required(false);
 }
 
+// Of the option by this name; none: there is no such option.
+std::optional<bool> takes_value(const std::string& name) {
+  CLI::App command;
+  TrainOptions options;
+  add_options(command, options);
+  const auto* found = command.get_option_no_throw("--" + name);
+  return found ? std::optional(found->get_expected_min() > 0) : std::nullopt;
+}
+
 }  // namespace
 
 CLI::Validator count() {
@@ -51,7 +60,7 @@ void add_training(CLI::App& command, TrainOptions& o) {
       "--data", o.data,
       "fashion-mnist, shapes, or a path: csv, npy, npz, tfrecord, text, a folder of idx files or images");
   command.add_option("--epochs", o.epochs, "passes over the data")->check(count());
-  command.add_option("--steps", o.steps, "steps in all, those before --resume too")->check(count());
+  command.add_option("--steps", o.steps, "steps in all")->check(count());
   command.add_option("--batch", o.batch, "examples in a batch")->check(count());
   command.add_option("--optimizer", o.optimizer, "the rule")->check(CLI::IsMember(models::optimizer_names()));
   command.add_option("--lr", o.lr, "the learning rate")->check(zero_or_more());
@@ -73,12 +82,8 @@ void add_training(CLI::App& command, TrainOptions& o) {
   command.add_option("--set", o.settings, "key=value, a size of the model; may be repeated");
 }
 
-bool is_option(const std::string& name) {
-  CLI::App command;
-  TrainOptions options;
-  add_options(command, options);
-  return name != "model" && command.get_option_no_throw("--" + name) != nullptr;
-}
+bool is_option(const std::string& name) { return takes_value(name).has_value(); }
+bool is_flag(const std::string& name) { return takes_value(name) == false; }
 
 void set_option(TrainOptions& options, const std::string& name, const std::string& value) {
   if (!is_option(name)) {  // a size of the model, which says itself if it has none

@@ -85,6 +85,7 @@ std::map<std::string, std::string> parse_settings(const char* option, const std:
 Precision parse_precision(const std::string& name);
 // Sets an option of train by its name on the command line, or else a size of the model; throws UsageError.
 bool is_option(const std::string& name);
+bool is_flag(const std::string& name);  // an option that takes no value
 void set_option(TrainOptions& options, const std::string& name, const std::string& value);
 
 }  // namespace thalweg::cli

@@ -65,6 +65,7 @@ void add_plan(CLI::App& app, cli::PlanOptions& options, int& status) {
 void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
   auto* command = app.add_subcommand("train", "trains a model and writes a run folder");
   cli::add_training(*command, options);
+  command->get_option("--steps")->description("steps in all, those before --resume too");
   command->add_option("--out", options.out, "the run folder; otherwise a new one under runs/");
   command->add_flag("--resume", options.resume, "go on with the run of --out");
   command->add_option("--checkpoint-every", options.checkpoint_every, "steps; otherwise after every epoch")
@@ -78,6 +79,7 @@ void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
 void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
   auto* command = app.add_subcommand("tune", "tries settings: a learning rate and a batch size, or a grid");
   cli::add_training(*command, options.train);
+  command->get_option("--steps")->description("steps of every run of a grid, or of the search for a rate (100)");
   command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated");
   command->add_option("--svg", options.svg, "a file for a picture");
   command->add_flag("--json", options.json, "one JSON object on a line for every run of a grid, and one at the end");

@@ -58,7 +58,8 @@ double seconds_of(const train::GridSearch& found) {
 void print_table(const train::GridSearch& found) {
   std::cout << found.table().text() << "best:";
   for (const auto& [name, choice] : found.best_setting())
-    std::cout << (is_option(name) ? " --" + name + ' ' : " --set " + name + '=') << choice.text();
+    std::cout << (is_option(name) ? " --" + name + (is_flag(name) ? '=' : ' ') : " --set " + name + '=')
+              << choice.text();
   std::cout << "  (" << found.rows.size() << " runs in " << std::llround(seconds_of(found)) << " s)\n";
 }
 
@@ -102,6 +103,10 @@ void tune_grid(const TuneOptions& options) {
 
 // Without a grid: a learning rate, and where there is a budget a batch size.
 void tune_finders(const TuneOptions& options) {
+  if (options.train.schedule != "constant")
+    throw UsageError("expected a constant rate where one is searched for, got --schedule " + options.train.schedule +
+                     "; schedules can be compared by --grid");
+  if (options.train.steps == 1) throw UsageError("expected --steps of 2 or more to search for a rate, got 1");
   Run run(options.train);
   auto iterator = run.datasets().training->iterator();
   const auto example = iterator.next();
@@ -113,9 +118,10 @@ void tune_finders(const TuneOptions& options) {
     if (!options.json) std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
     last["batch"] = batch.suggestion, last["largest_batch"] = batch.largest;
   }
-  const auto rate = train::find_learning_rate(
-      run.model(), *run.datasets().training,
-      {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
+  train::FindLearningRateOptions search{
+      .optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()};
+  if (options.train.steps > 0) search.steps = options.train.steps;
+  const auto rate = train::find_learning_rate(run.model(), *run.datasets().training, search);
   last["lr"] = rate.suggestion;
   if (options.json)
     std::cout << last.dump() << '\n';
