@@ -75,6 +75,8 @@ struct UNetOptions {
 class UNet : public nn::Layer {
  public:
   explicit UNet(const UNetOptions& options = {});
+  // Throws invalid_argument for a size that cannot be halved once for every level.
+  static void check_size(std::size_t levels, std::int64_t height, std::int64_t width);
 
  protected:
   Tensor call(const Tensor& x) override;

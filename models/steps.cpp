@@ -66,6 +66,7 @@ StepParts unet(std::int64_t batch, SettingsReader& set) {
                             .bottom = set.count("bottom", 128),
                             .classes = set.count("classes", 2)};
   const std::int64_t size = set.count("size", 128);
+  UNet::check_size(options.widths.size(), size, size);
   return classifier<UNet>(options, images(batch, size, set.count("channels", 3)), {i32, {batch, size, size}}, adam);
 }
 

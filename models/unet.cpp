@@ -35,7 +35,18 @@ UNet::UNet(const UNetOptions& options)
       join_(pairs(*this, "join", reversed(options.widths))),
       head_(*this, "head", {.filters = options.classes, .kernel_size = 1}) {}
 
+void UNet::check_size(std::size_t levels, std::int64_t height, std::int64_t width) {
+  const std::int64_t factor = std::int64_t(1) << levels;
+  if (height % factor == 0 && width % factor == 0) return;
+  throw Error(
+      ErrorCode::invalid_argument, "unet",
+      "expected a height and width that are multiples of " + std::to_string(factor) + ", got " +
+          std::to_string(height) + " x " + std::to_string(width),
+      "each of its " + std::to_string(levels) + " widths halves the image: choose another size, or fewer widths");
+}
+
 Tensor UNet::call(const Tensor& x) {
+  check_size(down_.size(), x.shape()[1], x.shape()[2]);
   std::vector<Tensor> kept;
   Tensor y = x;
   for (auto& level : down_) {

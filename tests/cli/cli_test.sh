@@ -82,7 +82,7 @@ says "$err" '^error: .*/nowhere/plan.svg'
 # Wrong usage is 2 with a message on standard error alone; plain text there when it is no terminal.
 for arguments in '' 'nonsense' 'devices --nonsense' 'devices extra' 'plan' 'plan nonsense' 'plan mlp --set hidden' \
                  'plan mlp --set nonsense=1' 'plan mlp --memory-budget 1.5GB' 'plan mlp --memory-budget -1' 'plan mlp --batch 0' \
-                 'plan mlp --precision f8'; do
+                 'plan mlp --precision f8' 'plan unet --set size=13'; do
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '

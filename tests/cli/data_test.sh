@@ -65,6 +65,7 @@ refuses object.npy 'has the type \|O'
 refuses image.npy 'rank 3'
 refuses other.npz 'has no array "x"'
 refuses uneven 'x of 160 and y of 3'
+refuses wide_test.npz 'expected rows of shape \[4\] in x_test, as in x_train, got \[2\]'
 refuses cut_idx 'more than the file can hold'
 refuses unlabelled 'there is no train-labels-idx1-ubyte in unlabelled' cnn
 refuses broken_images 'one.png cannot be decoded' cnn
@@ -78,6 +79,12 @@ refuses short.txt 'has 5 characters' gpt
 refuses latin.txt 'is not UTF-8 at byte 3' gpt
 run 1 train mlp --data table.csv --set classes=2 --steps 1 --out none
 says "$err" 'table.csv has classes: 3, got --set classes=2'
+run 1 train mlp --data table.csv --set inputs=5 --steps 1 --out none
+says "$err" 'table.csv has inputs: 4, got --set inputs=5'
+run 1 train cnn --data idx --set size=12 --steps 1 --out none
+says "$err" 'idx has size: 16, got --set size=12'
+run 1 train gpt --data book.txt --set vocabulary=5 --steps 1 --out none
+says "$err" 'book.txt has vocabulary: [0-9]+, got --set vocabulary=5'
 for loss in categorical_crossentropy binary_crossentropy binary_focal_crossentropy dice tversky squared_hinge; do
   run 2 train mlp --data table.csv --loss "$loss" --steps 1 --out none
   says "$err" "table.csv: example [0-9]+ has the label 2, expected a number from (0|-1) to 1 with --loss $loss"

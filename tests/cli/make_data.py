@@ -163,6 +163,10 @@ write("object.npy", npy("|O", (3,), b"abc"))
 write("image.npy", npy("<f4", (2, 2, 2), struct.pack("<8f", *range(8))))
 with zipfile.ZipFile("other.npz", "w") as archive:
     archive.writestr("inputs.npy", x)
+with zipfile.ZipFile("wide_test.npz", "w") as archive:
+    for name, array in (("x_train", x), ("y_train", y), ("y_test", y)):
+        archive.writestr(f"{name}.npy", array)
+    archive.writestr("x_test.npy", npy("<f4", (160, 2), bytes(160 * 2 * 4)))
 write("uneven/x.npy", x)
 write("uneven/y.npy", npy("<i8", (3,), struct.pack("<3q", 0, 1, 2)))
 write("cut_idx/train-images-idx3-ubyte", idx((120, SIDE, SIDE), b"\x00" * 1000))

@@ -86,6 +86,8 @@ run 2 train recsys --set kind=three-tower --out two_tower
 says "$err" 'dlrm.*two-tower'
 run 0 train unet --set size=16 --set widths=4 --set bottom=4 --subset 8 --batch 4 --steps 2 --out unet
 says "$out" '^test mean intersection over union 0'
+run 2 train unet --set size=33 --out none
+says "$err" 'expected a height and width that are multiples of 8, got 33 x 33'
 run 0 train separable-cnn --data shapes --set size=16 --set stem=4 --set blocks=4,4 --subset 16 --batch 8 --steps 2 --schedule cosine --clip-norm 1 --out separable
 run 0 train resnet50 --set size=32 --set width=4 --subset 8 --batch 4 --steps 2 --optimizer adamw --weight-decay 0.1 --out resnet
 if [ -e /usr/share/datasets/fashion-mnist ]; then

@@ -61,7 +61,7 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
     return generated_clicks(request, settings);
   }
   Datasets made = step.model == "gpt" ? text_windows(request, step) : file_examples(request, step);
-  check_classes(made, request, settings);
+  check_settings(made, request, settings);
   if (request.subset > 0 && request.subset < made.examples) {
     made.examples = request.subset;
     made.training = made.training->take(request.subset);

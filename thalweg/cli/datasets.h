@@ -28,7 +28,8 @@ struct Datasets {
   std::int64_t examples = 0;                // of an epoch
   bool streamed = false;                    // from files, worth a thread that reads ahead
   models::Settings settings = {};           // sizes that the data ask of the model: classes, vocabulary
-  std::optional<data::TextFile> text = {};  // whose windows these are
+  std::map<std::string, std::int64_t> input_sizes = {};  // of an example, by the names of the model's settings
+  std::optional<data::TextFile> text = {};               // whose windows these are
 };
 
 // The data of a model as batches. `step` says what its inputs look like; `settings` are those of the user.
@@ -54,7 +55,9 @@ void survey_classes(Datasets& made, std::int64_t count, const DataRequest& reque
 std::string first_not_finite(const Datasets& made);
 // Every tenth of so many examples is for the test, the others are for training.
 void hold_out(Datasets& made, const data::Dataset& all);
-// That the classes which the user has set are enough for the data.
-void check_classes(const Datasets& made, const DataRequest& request, const models::Settings& settings);
+// What the settings inputs, time, size and channels of the model have to be for examples of this shape.
+std::map<std::string, std::int64_t> input_sizes(const Shape& example, const Spec& input);
+// That the sizes which the user has set fit the data: enough classes, the very sizes of the examples.
+void check_settings(const Datasets& made, const DataRequest& request, const models::Settings& settings);
 
 }  // namespace thalweg::cli

@@ -90,6 +90,7 @@ void survey(Datasets& made, const data::Dataset& all, const DataRequest& request
   for (const auto& e : all.batch(at_a_time)) {
     const Shape x = of_one(e[0]), y = of_one(e[1]);
     if (made.examples == 0) check_input(made.name, x, step);
+    if (made.examples == 0) made.input_sizes = input_sizes(x, step.arguments[0]);
     if (made.examples == 0 && !request.numbers) check_label_shape(made.name, y, step);
     if (request.numbers) check_numbers(made.name, e[1], made.examples, request.loss);
     outputs = request.numbers ? y.size() : std::max(outputs, classes_of(made.name, e[1], made.examples));
@@ -134,15 +135,25 @@ void hold_out(Datasets& made, const data::Dataset& all) {
           });
 }
 
-void check_classes(const Datasets& made, const DataRequest& request, const models::Settings& settings) {
-  const auto asked = made.settings.find("classes");
-  if (asked == made.settings.end() || !settings.contains("classes")) return;
-  const std::int64_t needed = std::stoll(asked->second);
-  const std::int64_t given = models::SettingsReader("train", settings).count("classes", needed);
-  if (request.numbers ? given == needed : given >= needed) return;
-  refuse(made.name + (request.numbers ? " has numbers to be met: " : " has classes: ") + std::to_string(needed) +
-             ", got --set classes=" + std::to_string(given),
-         "leave it out: the data tell");
+std::map<std::string, std::int64_t> input_sizes(const Shape& example, const Spec& input) {
+  if (input.rank() == 2) return {{"inputs", example.size()}};
+  if (example.rank() < 2) return {};
+  if (input.rank() == 3)
+    return {{"time", example[0]}, {"inputs", example.size() / std::max<std::int64_t>(1, example[0])}};
+  return {{"size", example[0]}, {"channels", example.rank() == 3 ? example[2] : 1}};
+}
+
+void check_settings(const Datasets& made, const DataRequest& request, const models::Settings& settings) {
+  models::SettingsReader read("train", settings);
+  const auto check = [&](const std::string& name, std::int64_t needed, bool more_will_do) {
+    const std::int64_t given = read.count(name, needed);
+    if (given == needed || (more_will_do && given > needed)) return;
+    refuse(made.name + " has " + name + ": " + std::to_string(needed) + ", got --set " + name + "=" +
+               std::to_string(given),
+           "leave it out: the data tell");
+  };
+  for (const auto& [name, needed] : made.settings) check(name, std::stoll(needed), !request.numbers);
+  for (const auto& [name, needed] : made.input_sizes) check(name, needed, false);
 }
 
 }  // namespace thalweg::cli

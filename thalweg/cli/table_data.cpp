@@ -30,6 +30,16 @@ data::Dataset pairs(const std::string& name, const Tensor& x, const Tensor& y) {
   return data::from_tensor_slices({x, y});
 }
 
+// The examples of the test must look like those of training.
+void check_alike(const std::string& name, const std::string& array, const Tensor& train, const Tensor& test) {
+  const Shape one(train.shape().suffix(1)), other(test.shape().suffix(1));
+  if (one == other) return;
+  throw Error(ErrorCode::failed_precondition, "train",
+              name + ": expected rows of shape " + one.to_string() + " in " + array + "_test, as in " + array +
+                  "_train, got " + other.to_string(),
+              "store examples of one shape");
+}
+
 // Everything but the last column, and the last column.
 Datasets array_table(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
   const Tensor table = data::load_npy(path);
@@ -65,7 +75,10 @@ Datasets array_examples(const std::string& name, const std::map<std::string, Ten
     return made;
   }
   made.training = all;
-  made.test = pairs(name, find("x_test", "x_test"), find("y_test", "y_test"));
+  const Tensor &x_test = find("x_test", "x_test"), &y_test = find("y_test", "y_test");
+  made.test = pairs(name, x_test, y_test);
+  check_alike(name, "x", x, x_test);
+  check_alike(name, "y", y, y_test);
   Datasets beside{.name = name};
   survey(beside, *made.test, request, step);
   made.settings["classes"] =
