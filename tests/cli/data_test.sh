@@ -53,6 +53,10 @@ refuses() {  # DATA WORDS [MODEL]
 }
 refuses missing.csv 'no file or folder'
 refuses text_in_column.csv 'row 1 \(line 3\), column "b": expected f32, found "four"'
+says "$err" 'hint: write a number there; classes are numbered 0, 1, 2, …$'
+refuses empty_field.csv 'column "b": expected f32, found ""'
+says "$err" 'hint: fill in the empty fields$'
+refuses one_row.csv 'has 1 example$'
 refuses ragged.csv 'row 1 \(line 3\) has 2 fields, expected 3'
 refuses fraction.csv 'example 1 has the label 0.5'
 refuses negative.csv 'example 1 has the label -1'
@@ -77,6 +81,7 @@ refuses images 'a class for every pixel' unet
 refuses book.txt 'is of no kind'
 refuses short.txt 'has 5 characters' gpt
 refuses latin.txt 'is not UTF-8 at byte 3' gpt
+says "$err" 'hint: convert the file to UTF-8$'
 run 1 train mlp --data table.csv --set classes=2 --steps 1 --out none
 says "$err" 'table.csv has classes: 3, got --set classes=2'
 run 1 train mlp --data table.csv --set inputs=5 --steps 1 --out none

@@ -149,6 +149,8 @@ write("two_classes.csv", b"".join(b"%d,%d,%d\n" % (i, i % 3, i % 2) for i in ran
 
 # Damaged, or not what they seem.
 write("text_in_column.csv", b"a,b,class\n1,2,0\n3,four,1\n5,6,0\n")
+write("empty_field.csv", b"a,b,class\n1,2,0\n3,,1\n5,6,0\n")
+write("one_row.csv", b"a,b,class\n1,2,0\n")
 write("ragged.csv", b"a,b,class\n1,2,0\n3,1\n")
 write("fraction.csv", b"a,b,class\n1,2,0\n3,4,0.5\n5,6,1\n")
 write("negative.csv", b"a,b,class\n1,2,0\n3,4,-1\n5,6,1\n")

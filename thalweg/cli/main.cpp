@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
     }
     return status;
   } catch (const std::exception& failure) {
-    cli::print_error(failure.what());
+    cli::print_error(cli::in_own_words(failure.what()));
     return cli::failed;
   }
 }

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <string_view>
+#include <utility>
 
 namespace thalweg::cli {
 namespace {
@@ -20,6 +22,26 @@ void message(const char* kind, const char* colour, const std::string& text) {
 }
 
 }  // namespace
+
+std::string in_own_words(const std::string& error) {
+  static constexpr std::pair<const char*, const char*> words[] = {
+      {".missing", "fill in the empty fields"},
+      {".columns", "write a number there; classes are numbered 0, 1, 2, …"},
+      {"TextUnit::bytes", "convert the file to UTF-8"},
+      {".max_record", "store shorter records"},
+      {".max_pixels", "scale the image down"},
+  };
+  constexpr std::string_view mark = "\n  hint: ";
+  const auto hint = error.rfind(mark);
+  if (hint == std::string::npos) return error;
+  for (const auto& [of_the_library, own] : words)
+    if (error.find(of_the_library, hint) != std::string::npos) return error.substr(0, hint + mark.size()) + own;
+  return error;
+}
+
+std::string counted(std::int64_t count, const std::string& thing) {
+  return std::to_string(count) + ' ' + thing + (count == 1 ? "" : "s");
+}
 
 void print_error(const std::string& text) { message("error", "\033[1;31m", text); }
 void print_warning(const std::string& text) { message("warning", "\033[1;33m", text); }

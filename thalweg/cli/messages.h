@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace thalweg::cli {
@@ -7,5 +8,9 @@ namespace thalweg::cli {
 // One line on standard error, in colour on a terminal whose user did not refuse it.
 void print_error(const std::string& text);
 void print_warning(const std::string& text);
+
+// The text of an error of the library with a hint that speaks of files, where it spoke of options in C++.
+std::string in_own_words(const std::string& error);
+std::string counted(std::int64_t count, const std::string& thing);  // "1 step", "2 steps"
 
 }  // namespace thalweg::cli

@@ -5,6 +5,7 @@
 #include "models/settings.h"
 #include "thalweg/cli/datasets.h"
 #include "thalweg/cli/losses.h"
+#include "thalweg/cli/messages.h"
 
 namespace thalweg::cli {
 namespace {
@@ -96,7 +97,7 @@ void survey(Datasets& made, const data::Dataset& all, const DataRequest& request
     outputs = request.numbers ? y.size() : std::max(outputs, classes_of(made.name, e[1], made.examples));
     made.examples += e[0].shape()[0];
   }
-  if (made.examples < 2) refuse(made.name + " has " + std::to_string(made.examples) + " examples", "give two or more");
+  if (made.examples < 2) refuse(made.name + " has " + counted(made.examples, "example"), "give two or more");
   made.settings["classes"] = std::to_string(outputs);
   made.whole = all;
 }

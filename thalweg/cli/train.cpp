@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "thalweg/cli/messages.h"
 #include "thalweg/cli/run.h"
 #include "thalweg/cli/sample.h"
 
@@ -149,8 +150,9 @@ int train(const TrainOptions& options) {
   const std::int64_t items = run.datasets().text ? run.step().arguments[0].shape[1] : 1;  // characters, or examples
   const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.resume, options.json, items);
   if (!options.json)
-    std::cerr << "training " << options.model << " on " << run.datasets().name << ": " << run.datasets().examples
-              << " examples, " << run.steps() << " steps of " << run.step().batch << '\n';
+    std::cerr << "training " << options.model << " on " << run.datasets().name << ": "
+              << counted(run.datasets().examples, "example") << ", " << counted(run.steps(), "step") << " of "
+              << run.step().batch << '\n';
   const Run::Result result = run.train(callbacks_of(options, folder, lines));
   const bool broken = result.history.interrupted;
   const std::string sample =

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "thalweg/cli/messages.h"
 #include "thalweg/cli/run.h"
 
 namespace thalweg::cli {
@@ -60,7 +61,8 @@ void print_table(const train::GridSearch& found) {
   for (const auto& [name, choice] : found.best_setting())
     std::cout << (is_option(name) ? " --" + name + (is_flag(name) ? '=' : ' ') : " --set " + name + '=')
               << choice.text();
-  std::cout << "  (" << found.rows.size() << " runs in " << std::llround(seconds_of(found)) << " s)\n";
+  std::cout << "  (" << counted(static_cast<std::int64_t>(found.rows.size()), "run") << " in "
+            << std::llround(seconds_of(found)) << " s)\n";
 }
 
 // A line for every run, and one for the best.
