@@ -31,7 +31,7 @@ struct TW_API Session {
   std::vector<double> gradient_norms = {};       // of the last step, where a callback wants them: before clipping
   double step_seconds = 0;                       // of the last step, without waiting for data
   double wait_seconds = 0;                       // for the data of the last step
-  const Plan* plan = nullptr;                    // of the last step; null where steps are not compiled
+  const Plan* plan = nullptr;                    // of the largest step so far; null where steps are not compiled
   std::int64_t measured_bytes = 0;               // its measured peak
   History history = {};                          // the epochs before this one
   const data::Element* element = nullptr;        // the batch of the last step, while callbacks are told of its end
@@ -40,7 +40,8 @@ struct TW_API Session {
   void stop(const std::string& reason);  // after this step
   bool over() const { return !history.stopped_because.empty() || history.interrupted || (steps > 0 && step >= steps); }
   double gradient_norm() const;  // of all gradients together
-  // What is not finite in the batch of the last step: "nan in the labels: example 3 of the batch"; empty: nothing.
+  // What is not finite in the batch of the last step: "nan in the labels: value 0 of example 3 of the batch", or
+  // nothing.
   std::string not_finite() const;
   // Everything that the run needs to go on: model, optimizer, data, place in the epoch, callbacks.
   std::vector<checkpoint::NamedItem> items = {};
