@@ -38,7 +38,10 @@ for cut in 2 6 7; do
   run 0 train "${small[@]}" --steps $cut --memory-budget 4MiB --out "cut$cut"
   says "$out" '^test accuracy 0\.[0-9]{4}$'
   says "$out" "^cut$cut/report.html$"
+  printf '{"step":8,"loss":0.5,"grad_norm":1}\n{"step":9,"lo' >> "cut$cut/log.jsonl"  # as if killed after the checkpoint
   run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out "cut$cut" --resume
+  [ "$(grep -c '"grad_norm"' "cut$cut/log.jsonl")" = 9 ] || fault "resuming after $cut steps repeated lines of the log"
+  [ "$(grep -c '"final"' "cut$cut/log.jsonl")" = 1 ] || fault "a run has one end"
   diff <(losses whole) <(losses "cut$cut") > /dev/null || fault "resuming after $cut steps changed the run"
   cmp -s whole/checkpoints/step-9/model.safetensors "cut$cut/checkpoints/step-9/model.safetensors" ||
     fault "resuming after $cut steps changed the weights"
@@ -47,9 +50,11 @@ done
 # Ctrl-C: the step is finished and saved, and the run can go on. (Without job control a shell's background processes
 # are deaf to it.)
 set -m
-"$program" train "${small[@]}" --epochs 100000 --out stopped > "$out" 2> "$err" &
+"$program" train "${small[@]}" --epochs 100000 --out stopped > "$folder/child" 2>&1 &
 child=$!
 for _ in $(seq 600); do grep -q '"step":3' stopped/log.jsonl 2> /dev/null && break; sleep 0.1; done
+run 1 train "${small[@]}" --epochs 100000 --out stopped --resume
+says "$err" 'another process trains in stopped'
 kill -INT $child
 for _ in $(seq 600); do kill -0 $child 2> /dev/null || break; sleep 0.1; done
 kill -KILL $child 2> /dev/null

@@ -82,6 +82,7 @@ Contents read_files(const std::string& folder, const std::vector<NamedItem>& ite
     contents.random = manifest.random;
     for (const auto& [name, item] : items) {
       const auto entry = manifest.items.find(name);
+      if (item.optional && entry == manifest.items.end()) continue;
       TW_CHECK(not_found, entry != manifest.items.end() && entry->second.kind == item.kind, "checkpoint",
                "ask for what was saved, by the same names", "the checkpoint has no {} \"{}\"", item.kind, name);
       contents.states.emplace(name, read_item(folder, entry->second));
@@ -93,9 +94,11 @@ Contents read_files(const std::string& folder, const std::vector<NamedItem>& ite
 }
 
 void load(const Contents& contents, const std::vector<NamedItem>& items) {
+  const auto& states = contents.states;
   for (const auto& [name, item] : items)
-    if (item.check) item.check(contents.states.at(name));
-  for (const auto& [name, item] : items) item.load(contents.states.at(name));
+    if (const auto state = states.find(name); state != states.end() && item.check) item.check(state->second);
+  for (const auto& [name, item] : items)
+    if (const auto state = states.find(name); state != states.end()) item.load(state->second);
   random::set_state(contents.random);
 }
 

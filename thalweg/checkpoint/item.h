@@ -35,6 +35,7 @@ struct TW_API Item {
   std::string kind;
   std::function<ItemState()> save;
   std::function<void(const ItemState&)> load, check;
+  bool optional = false;  // a checkpoint without it is read all the same, and it stays as it is
 };
 
 // {"model", &model}; the name is part of a file's name.

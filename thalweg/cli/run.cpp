@@ -133,7 +133,7 @@ Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
                                .memory_budget = budget_,
                                .precision = parse_precision(options_.precision),
                                .callbacks = callbacks,
-                               .steps = steps_,
+                               .steps = options_.steps,
                                .eager = options_.eager});
   if (datasets_.test && !result.history.epochs.empty() && !result.history.interrupted)
     for (const auto& [name, value] : result.history.epochs.back())

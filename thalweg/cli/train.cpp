@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -5,8 +9,10 @@
 #include <fstream>
 #include <iomanip>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "thalweg/cli/run.h"
 #include "thalweg/cli/sample.h"
@@ -27,14 +33,31 @@ std::string default_folder(const std::string& model) {
   return name.str();
 }
 
+// What stood there before stays until the new file is whole.
+void replace_file(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".new";
+  std::ofstream file(beside, std::ios::trunc);
+  file << text;
+  file.close();
+  std::error_code fault;
+  if (file.good()) fs::rename(beside, path, fault);
+  if (!file.good() || fault)
+    throw Error(ErrorCode::unavailable, "train", "cannot write " + path,
+                "check the free space, or choose another --out");
+}
+
 // A line of log.jsonl for every step, and the same on standard output if asked for.
 class StepLines : public train::Callback {
  public:
   // Every example has so many items: the rate counts those.
-  StepLines(const std::string& path, bool resume, bool print, std::int64_t items)
-      : file_(path, resume ? std::ios::app : std::ios::trunc), print_(print), items_(items) {}
+  StepLines(std::string path, bool print, std::int64_t items) : path_(std::move(path)), print_(print), items_(items) {}
 
   bool wants_gradient_norms() const override { return true; }
+  void on_begin(train::Session& session) override {
+    const std::string kept = session.step > 0 ? lines_until(session) : "";
+    replace_file(path_, kept);
+    file_.open(path_, std::ios::app);
+  }
   void on_step_end(train::Session& session) override {
     seconds_ += session.step_seconds + session.wait_seconds;
     done_ += session.batch * items_;
@@ -66,10 +89,25 @@ class StepLines : public train::Callback {
   double loss() const { return loss_; }
 
  private:
+  // The lines of the run up to the checkpoint that it goes on from: what came after it comes again.
+  std::string lines_until(const train::Session& session) const {
+    std::ifstream file(path_);
+    std::string kept;
+    for (std::string line; std::getline(file, line);) {
+      const auto values = ordered_json::parse(line, nullptr, false);
+      if (!values.is_object() || values.contains("final") || values.value("step", session.step + 1) > session.step ||
+          values.value("epoch", std::size_t{0}) > session.history.epochs.size())
+        continue;
+      kept += line + '\n';
+    }
+    return kept;
+  }
+
+  const std::string path_;
   std::ofstream file_;
   const bool print_;
   const std::int64_t items_;
-  double seconds_ = 0, loss_ = 0;
+  double seconds_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
   std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
 };
 
@@ -90,16 +128,37 @@ void check_resumed(const std::string& folder, const std::string& config) {
                   "go on with the options that it was begun with");
 }
 
-void prepare(const std::string& folder, const std::string& config, bool resume) {
-  if (resume) return check_resumed(folder, config);
-  if (fs::exists(folder + "/checkpoints"))
+// A folder belongs to one process at a time; the system gives it back when that ends, however it does.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (file_ < 0) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
+    if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+    ::close(file_);
+    throw Error(ErrorCode::failed_precondition, "train", "another process trains in " + folder,
+                "wait until it has ended, or choose another --out");
+  }
+  FolderLock(FolderLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+ private:
+  int file_;
+};
+
+FolderLock prepare(const std::string& folder, const std::string& config, bool resume) {
+  std::error_code fault;
+  if (resume)
+    check_resumed(folder, config);
+  else if (fs::exists(folder + "/checkpoints"))
     throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
                 "go on with it by --resume, or choose another --out");
-  std::error_code fault;
-  fs::create_directories(folder, fault);  // the file tells whether it is there
-  std::ofstream file(folder + "/config.json");
-  file << config;
-  if (!file.good()) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
+  else
+    fs::create_directories(folder, fault);  // the lock tells whether it is there
+  FolderLock lock(folder);
+  replace_file(folder + "/config.json", config);
+  return lock;
 }
 
 std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, const std::string& folder,
@@ -130,9 +189,9 @@ void print_result(const Run& run, const Run::Result& result, const std::string& 
 int train(const TrainOptions& options) {
   Run run(options);
   const std::string folder = options.out.empty() ? default_folder(options.model) : options.out;
-  prepare(folder, run.config(), options.resume);
+  const FolderLock lock = prepare(folder, run.config(), options.resume);
   const std::int64_t items = run.datasets().text ? run.step().arguments[0].shape[1] : 1;  // characters, or examples
-  const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.resume, options.json, items);
+  const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.json, items);
   if (!options.json)
     std::cerr << "training " << options.model << " on " << run.datasets().name << ": " << run.datasets().examples
               << " examples, " << run.steps() << " steps of " << run.step().batch << '\n';

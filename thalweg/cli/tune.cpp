@@ -59,8 +59,7 @@ void print_table(const train::GridSearch& found) {
   std::cout << found.table().text() << "best:";
   for (const auto& [name, choice] : found.best_setting())
     std::cout << (is_option(name) ? " --" + name + ' ' : " --set " + name + '=') << choice.text();
-  std::cout << "  (" << found.rows.size() << " runs in " << std::llround(seconds_of(found))
-            << " s)\n";
+  std::cout << "  (" << found.rows.size() << " runs in " << std::llround(seconds_of(found)) << " s)\n";
 }
 
 // A line for every run, and one for the best.

@@ -30,7 +30,7 @@ struct TW_API Session {
   std::vector<double> gradient_norms = {};       // of the last step, where a callback wants them: before clipping
   double step_seconds = 0;                       // of the last step, without waiting for data
   double wait_seconds = 0;                       // for the data of the last step
-  const Plan* plan = nullptr;                    // of the last step; null where steps are not compiled
+  const Plan* plan = nullptr;                    // of the largest step so far; null where steps are not compiled
   std::int64_t measured_bytes = 0;               // its measured peak
   History history = {};                          // the epochs before this one
 

@@ -6,6 +6,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
 #include "thalweg/data/iterator.h"
+#include "thalweg/plan/plan_state.h"
 #include "thalweg/train/interrupt.h"
 #include "thalweg/train/place.h"
 #include "thalweg/train/step.h"
@@ -48,6 +49,12 @@ void measure(const BatchFunction& look, const Model& model, const data::Dataset&
   write_logs(logs, prefix, sums, metrics);
 }
 
+std::vector<Spec> specs_of(const data::Element& element) {
+  std::vector<Spec> specs;
+  for (const auto& part : element) specs.push_back(part.spec());
+  return specs;
+}
+
 bool any_wants_norms(const std::vector<CallbackPointer>& callbacks) {
   for (const auto& callback : callbacks)
     if (callback->wants_gradient_norms()) return true;
@@ -83,6 +90,7 @@ class Loop {
  public:
   Loop(const Model& model, const data::Dataset& data, const FitOptions& options)
       : model_(model),
+        data_(data),
         options_(options),
         session_{.model = model.module(), .optimizer = *options.optimizer},
         iterator_(data.iterator()),
@@ -115,7 +123,8 @@ class Loop {
     tell(&Callback::on_resume);
     tell(&Callback::on_begin);
     if (place_.restored && place_.epoch_done) next_epoch();
-    while (session_.epoch < options_.epochs && !session_.over()) run_epoch();
+    bool pending = session_.epoch_step > 0;  // read from a checkpoint after the last step of a run, before its end
+    for (; session_.epoch < options_.epochs && (pending || !session_.over()); pending = false) run_epoch();
     if (options_.optimizer->averages()) options_.optimizer->assign_averages();  // after the last checkpoint
     tell(&Callback::on_end);
     session_.history.steps = session_.step;
@@ -192,8 +201,11 @@ class Loop {
   void note_interrupt() { session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted(); }
 
   void note_plan(const data::Element& element, const StepResult& result) {
-    session_.plan = step_.plan(element);  // asked for at every step, since plans can be evicted
-    if (!options_.eager) session_.measured_bytes = step_.measured_bytes();
+    if (const Plan* plan = step_.plan(element)) {
+      if (plan->peak_bytes() > largest_peak_) largest_ = specs_of(element), largest_peak_ = plan->peak_bytes();
+      session_.plan = &step_.plan(largest_);  // asked for at every step, since plans can be evicted
+      session_.measured_bytes = session_.plan->state().measured_peak;
+    }
     if (session_.gradient_names.empty())
       for (const auto& variable : model_.module().trainable_variables())
         session_.gradient_names.push_back(variable.name());
@@ -204,6 +216,7 @@ class Loop {
   // whole one is, but a resumed run goes on inside of it.
   void finish_epoch(bool whole) {
     if (session_.epoch_step == 0) return session_.stop("the data gave no batch");
+    if (whole && session_.batch == 0) build();
     if (whole) options_.optimizer->flush();
     write_logs(session_.logs, "", place_.sums, options_.metrics);
     if (options_.validation) measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
@@ -217,17 +230,26 @@ class Loop {
     next_epoch();
   }
 
+  // A run that was read from a checkpoint after its last step: weights and what the optimizer holds wait for variables.
+  void build() {
+    if (const auto element = data_.iterator().next()) look_(*element);
+    options_.optimizer->build(model_.module().trainable_variables());
+  }
+
   void settle(bool epoch) {
     for (const auto& callback : options_.callbacks) callback->on_settled(session_, epoch);
   }
 
   const Model model_;
+  const data::Dataset& data_;
   const FitOptions& options_;
   Session session_;
   Place place_;
   data::Iterator iterator_;
   LossScale scale_;  // in use where the precision is f16
   const BatchFunction step_, look_;
+  std::vector<Spec> largest_;  // the batch whose plan takes the most
+  std::int64_t largest_peak_ = 0;
 };
 
 }  // namespace

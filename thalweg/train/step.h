@@ -43,7 +43,6 @@ class BatchFunction {
   StepResult operator()(const data::Element& element) const;
   const Plan* plan(const data::Element& element) const;  // null: eager
   const Plan& plan(const std::vector<Spec>& element) const;
-  std::int64_t measured_bytes() const { return compiled_.stats().measured_peak_bytes; }
 
  private:
   using Body = std::function<Tensorlist(const Tensorlist&)>;

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "thalweg/core/atomic_file.h"
 #include "thalweg/core/check.h"
@@ -64,6 +66,28 @@ class Samples {
     if (!series_.empty() && series_.front().x.size() > most_) thin();
   }
   const std::vector<Series>& series() const { return series_; }
+
+  // Tensors `name`/0, `name`/1, … of x and y, one below the other, and the names of the series as text.
+  nlohmann::json save(const std::string& name, std::map<std::string, Tensor>& tensors) const {
+    nlohmann::json text{{"stride", stride_}, {"asked", asked_}, {"series", nlohmann::json::array()}};
+    for (std::size_t i = 0; i < series_.size(); ++i) {
+      text["series"].push_back(series_[i].name);
+      std::vector<double> values = series_[i].x;
+      values.insert(values.end(), series_[i].y.begin(), series_[i].y.end());
+      tensors.emplace(fmt::format("{}/{}", name, i),
+                      Tensor::from(values, {2, static_cast<std::int64_t>(series_[i].x.size())}));
+    }
+    return text;
+  }
+  void load(const std::string& name, const nlohmann::json& text, const std::map<std::string, Tensor>& tensors) {
+    std::vector<Series> read;
+    for (std::size_t i = 0; i < text.at("series").size(); ++i) {
+      const auto values = tensors.at(fmt::format("{}/{}", name, i)).to_vector<double>();
+      const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+      read.push_back({text.at("series")[i], {values.begin(), middle}, {middle, values.end()}});
+    }
+    stride_ = text.at("stride"), asked_ = text.at("asked"), series_ = std::move(read);
+  }
 
  private:
   void thin() {
@@ -129,6 +153,28 @@ class Report : public Callback {
 
   bool wants_gradient_norms() const override { return true; }
 
+  // A run that is gone on with has the curves from its beginning.
+  std::optional<checkpoint::Item> state() override {
+    const auto save = [this] {
+      checkpoint::ItemState state;
+      nlohmann::json text;
+      for (const auto& [name, samples] : curves()) text[name] = samples->save(name, state.tensors);
+      state.text = text.dump();
+      return state;
+    };
+    const auto load = [this](const checkpoint::ItemState& state) {
+      try {
+        const auto text = nlohmann::json::parse(state.text);
+        for (const auto& [name, samples] : curves()) samples->load(name, text.at(name), state.tensors);
+      } catch (const std::exception& error) {
+        TW_FAIL(data_loss, "report", "use another checkpoint", "the curves cannot be read: {}", error.what());
+      }
+    };
+    checkpoint::Item item("report", save, load);
+    item.optional = true;
+    return item;
+  }
+
   void on_step_end(Session& session) override {
     const auto step = static_cast<double>(session.step);
     if (losses_.due()) losses_.add(step, {{"loss", session.loss}});
@@ -136,9 +182,15 @@ class Report : public Callback {
     if (norms_.due()) norms_.add(step, by_layer(session));
   }
   void on_epoch_end(Session& session) override { write(session); }
-  void on_end(Session& session) override { write(session); }
+  void on_end(Session& session) override {
+    if (session.batch > 0) write(session);  // else there was nothing left to do, and the page of the run stands
+  }
 
  private:
+  std::vector<std::pair<std::string, Samples*>> curves() {
+    return {{"losses", &losses_}, {"rates", &rates_}, {"norms", &norms_}};
+  }
+
   // A plot for every value of the epochs, that of training beside that of the validation.
   std::string epoch_plots(const Session& session) const {
     std::string html;
@@ -166,6 +218,7 @@ class Report : public Callback {
   }
 
   std::string memory(const Session& session) const {
+    if (session.batch == 0) return "<p>The run ended when it was gone on with, without another step.</p>\n";
     if (!session.plan) return "<p>Steps were not compiled: there is no plan.</p>\n";
     const std::string picture = (std::filesystem::path(path_).parent_path() / "plan.svg").string();
     session.plan->write_svg(picture);

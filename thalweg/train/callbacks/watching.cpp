@@ -17,6 +17,11 @@ bool higher_is_better(const std::string& monitor, Better better) {
   return false;
 }
 
+void check_patience(const char* name, int patience) {
+  TW_CHECK_USER(patience >= 0, name, "so many epochs may pass without a better value",
+                "expected .patience of 0 or more, got {}", patience);
+}
+
 // The best value so far, and for how many epochs there was none better.
 class Watch {
  public:
@@ -78,7 +83,9 @@ class Watch {
 class EarlyStopping : public Callback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options)
-      : options_(options), watch_(options.monitor, options.better, options.min_delta) {}
+      : options_(options), watch_(options.monitor, options.better, options.min_delta) {
+    check_patience("early_stopping", options.patience);
+  }
 
   void on_begin(Session&) override {
     if (watch_.begin()) best_.clear();
@@ -125,10 +132,12 @@ class ReduceOnPlateau : public Callback {
       : options_(options), watch_(options.monitor, options.better, options.min_delta) {
     TW_CHECK_USER(options.factor > 0 && options.factor < 1, "reduce_on_plateau", "0.1 is usual",
                   "expected .factor between 0 and 1, got {}", options.factor);
+    check_patience("reduce_on_plateau", options.patience);
   }
 
-  void on_begin(Session&) override {
+  void on_begin(Session& session) override {
     if (watch_.begin()) resting_ = 0;
+    session.optimizer.set_learning_rate(session.optimizer.learning_rate().item<double>());  // a schedule refuses it now
   }
   void on_end(Session&) override { watch_.end(); }
 

@@ -1,0 +1,150 @@
+// Runs that are gone on with after their process died.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "tests/train/folder.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+using testing::Folder;
+using testing::read_file;
+using train::Callback;
+using train::fit;
+using train::Session;
+
+data::Dataset rows(std::int64_t count, std::uint64_t seed = 1) {
+  const Tensor x = random::normal({count, 3}, {.seed = seed});
+  return data::from_tensor_slices({x, reduce_sum(x, {.axes = {1}, .keepdims = true})});
+}
+
+// Dies when the epoch of this number ends, before anything else is told of it.
+struct Death : Callback {
+  explicit Death(std::int64_t epoch) : epoch(epoch) {}
+  void on_epoch_end(Session& session) override {
+    if (session.epoch == epoch) throw std::runtime_error("the process died");
+  }
+  std::int64_t epoch;
+};
+
+struct Outcome {
+  std::vector<float> weights;
+  std::vector<double> losses;
+  std::string page;
+  std::string curves() const {
+    const auto begin = page.find("<h2>Curves"), end = page.find("<h2>Memory");
+    return page.substr(begin, end - begin);
+  }
+};
+
+// Two epochs of five steps, whose gradients make an update each three steps; data that do or do not tell their size.
+Outcome run(const Folder& folder, bool resume, std::int64_t death, std::int64_t steps, bool sized) {
+  nn::Sequential model({nn::dense(4, tanh), nn::dense(1)});
+  optim::Adam adam({.learning_rate = 0.01});
+  const auto validation = rows(10, 9).batch(10);
+  auto data = rows(40);
+  if (!sized) data = data.filter([](const data::Element&) { return true; });
+  const auto history = fit(
+      model, data.batch(8),
+      {.optimizer = &adam,
+       .loss = losses::mean_squared_error,
+       .epochs = 2,
+       .validation = &validation,
+       .accumulate_steps = 3,
+       .callbacks = {std::make_shared<Death>(death), train::report(folder.path() + "/report.html"),
+                     train::checkpoint_every(folder.path() + "/checkpoints", {.steps = 1, .resume = resume})},
+       .steps = steps});
+  Outcome outcome{{}, history["val_loss"], read_file(folder.path() + "/report.html")};
+  for (const auto& variable : model.variables())
+    for (const float value : variable.value().to_vector<float>()) outcome.weights.push_back(value);
+  return outcome;
+}
+
+// The last checkpoint is that of the epoch's last step: left-over gradients and the validation are still to come.
+TEST(resume, an_epoch_whose_end_was_cut_off_is_ended) {
+  for (const bool sized : {true, false})
+    for (const std::int64_t steps : {std::int64_t{0}, std::int64_t{10}}) {
+      if (!sized && steps > 0) continue;  // then nobody knows that the epoch ended with the tenth step
+      const Folder whole_folder;
+      random::set_seed(7);
+      const Outcome whole = run(whole_folder, false, -1, steps, sized);
+      ASSERT_EQ(whole.losses.size(), 2u);
+      for (const std::int64_t death : {0, 1}) {
+        const Folder folder;
+        random::set_seed(7);
+        EXPECT_THROW(run(folder, false, death, steps, sized), std::runtime_error);
+        const Outcome resumed = run(folder, true, -1, steps, sized);
+        EXPECT_EQ(resumed.weights, whole.weights) << sized << steps << death;
+        EXPECT_EQ(resumed.losses, whole.losses) << sized << steps << death;
+        EXPECT_EQ(resumed.curves(), whole.curves()) << sized << steps << death;
+      }
+    }
+}
+
+TEST(resume, the_page_of_a_run_stands_where_nothing_is_left_to_do) {
+  const Folder folder;
+  const std::string page = run(folder, false, -1, 0, true).page;
+  EXPECT_NE(page.find("planned peak"), std::string::npos);
+  EXPECT_EQ(run(folder, true, -1, 0, true).page, page);
+}
+
+TEST(resume, callbacks_need_not_be_in_the_checkpoint_if_they_can_do_without) {
+  const Folder folder;
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  const auto checkpoints = [&](bool resume) { return train::checkpoint_every(folder.path(), {.resume = resume}); };
+  const auto options = [&](std::vector<train::CallbackPointer> callbacks, std::int64_t epochs) {
+    return train::FitOptions{.optimizer = &sgd,
+                             .loss = losses::mean_squared_error,
+                             .epochs = epochs,
+                             .callbacks = std::move(callbacks)};
+  };
+  fit(model, rows(8).batch(8), options({checkpoints(false)}, 1));
+  const Folder page;
+  const auto history =
+      fit(model, rows(8).batch(8), options({checkpoints(true), train::report(page.path() + "/report.html")}, 2));
+  EXPECT_EQ(history.epochs.size(), 2u);
+  EXPECT_FALSE(read_file(page.path() + "/report.html").empty());
+}
+
+// The last batch of an epoch is smaller.
+TEST(fit, tells_of_the_largest_plan) {
+  nn::Sequential model({nn::dense(16, tanh), nn::dense(1)});
+  optim::SGD sgd;
+  struct Look : Callback {
+    void on_end(Session& session) override {
+      planned = session.plan->peak_bytes(), measured = session.measured_bytes;
+      EXPECT_NE(session.plan->report().find("[64, 3]"), std::string::npos) << session.plan->report();
+    }
+    std::int64_t planned = 0, measured = 0;
+  };
+  const auto look = std::make_shared<Look>();
+  fit(model, rows(100).batch(64),
+      {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 2, .callbacks = {look}});
+  EXPECT_GT(look->planned, 0);
+  EXPECT_EQ(look->measured, look->planned);
+}
+
+TEST(callbacks, refuse_what_they_cannot_do_before_the_first_step) {
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd({.learning_rate = schedules::exponential(0.1, 100, 0.9)});
+  std::int64_t steps = 0;
+  struct Count : Callback {
+    explicit Count(std::int64_t& steps) : steps(steps) {}
+    void on_step_end(Session&) override { ++steps; }
+    std::int64_t& steps;
+  };
+  EXPECT_THROW(fit(model, rows(8).batch(8),
+                   {.optimizer = &sgd,
+                    .loss = losses::mean_squared_error,
+                    .callbacks = {train::reduce_on_plateau(), std::make_shared<Count>(steps)}}),
+               Error);
+  EXPECT_EQ(steps, 0);
+  EXPECT_THROW(train::early_stopping({.patience = -3}), Error);
+  EXPECT_THROW(train::reduce_on_plateau({.patience = -1}), Error);
+}
+
+}  // namespace
+}  // namespace thalweg
