@@ -1,14 +1,16 @@
-// Shapes, dtypes, tensors, memory, variables and the thread pool.
+// Shapes, dtypes, tensors, memory, variables, warnings and the thread pool.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 #include <thread>
 
 #include "thalweg/core/device.h"
 #include "thalweg/core/error.h"
+#include "thalweg/core/log.h"
 #include "thalweg/core/memory.h"
 #include "thalweg/core/tensor.h"
 #include "thalweg/core/thread_pool.h"
@@ -167,6 +169,27 @@ TEST(variable, copies_alias_and_mismatches_are_refused) {
   const Error error = error_of([&] { w.assign(zeros({3})); });
   EXPECT_TRUE(says(error, "gain") && says(error, "[2]") && says(error, "[3]")) << error.what();
   EXPECT_EQ(w.value().to_vector<float>(), (std::vector<float>{3, 4}));
+}
+
+// In a process of its own, where no test has set a handler.
+TEST(log, warnings_are_lines_on_stderr_unless_a_handler_is_set) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        warn("one\n  two");
+        set_log_handler({});
+        warn("three");
+        std::_Exit(0);
+      },
+      ::testing::ExitedWithCode(0), "^thalweg: warning: one two\n$");
+}
+
+TEST(log, a_handler_that_throws_does_no_harm) {
+  set_log_handler([](const std::string&) { throw std::runtime_error("full"); });
+  ::testing::internal::CaptureStderr();
+  warn("four");
+  set_log_handler({});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "thalweg: warning: four\n");
 }
 
 TEST(thread_pool, runs_every_task_once_and_rethrows_the_first_error_in_task_order) {

@@ -8,7 +8,9 @@
 
 #include "tests/support/values.h"
 #include "thalweg/autodiff/tape.h"
+#include "thalweg/core/log.h"
 #include "thalweg/nn/dense.h"
+#include "thalweg/nn/makers.h"
 #include "thalweg/nn/training.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -21,7 +23,7 @@ namespace {
 using testing::near;
 
 struct Net : Module {
-  Dense hidden{*this, "hidden", {.units = 10, .activation = relu}};
+  Dense hidden{*this, "hidden", {.units = 10, .activation = thalweg::relu}};
   Dense out{*this, "out", {.units = 1}};
   Tensor operator()(const Tensor& x) { return out(hidden(x)); }
 };
@@ -128,6 +130,77 @@ TEST(module, weights_given_before_the_first_call_are_used) {
   Net small;
   small.set_weights({{"hidden/kernel", ones({6, 10})}});
   EXPECT_NE(message_of([&] { small(ones({1, 5})); }).find("hidden/kernel"), std::string::npos);
+}
+
+TEST(module, values_that_no_weight_can_take_are_refused) {
+  Net net;
+  net(ones({1, 5}));
+  const auto before = net.variables()[1].value().to_vector<float>();
+  for (const std::string name : {"hidden/biass", "third/bias"}) {
+    const std::string message = message_of([&] { net.set_weights({{"hidden/bias", ones({10})}, {name, ones({10})}}); });
+    EXPECT_NE(message.find("\"" + name + "\""), std::string::npos) << message;
+    EXPECT_NE(message.find("\"hidden/bias\""), std::string::npos) << message;
+  }
+  EXPECT_EQ(net.variables()[1].value().to_vector<float>(), before);
+  Dense root({.units = 2, .name = "root"});
+  EXPECT_THROW(root.set_weights({{"kernel", ones({3, 2})}}), Error);  // before its first call too
+}
+
+TEST(module, values_left_over_are_refused_when_the_first_call_ends) {
+  Net net;
+  net.set_weights({{"hidden/biass", ones({10})}});
+  for (int i = 0; i < 2; ++i) EXPECT_NE(message_of([&] { net(ones({1, 5})); }).find("hidden/biass"), std::string::npos);
+  Sequential model({dense(3), dense(2)});
+  model.set_weights({{"dense/bias", ones({3})}, {"dense_2/bias", ones({1})}});
+  for (int i = 0; i < 2; ++i) EXPECT_NE(message_of([&] { model(ones({1, 5})); }).find("dense_2"), std::string::npos);
+}
+
+// A plain module does not know when its call ends.
+TEST(module, values_left_over_in_a_plain_module_are_warned_of_once) {
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  Net net;
+  net.set_weights({{"third/bias", ones({1})}});
+  for (int i = 0; i < 2; ++i) net(ones({1, 5}));
+  set_log_handler({});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("\"third/bias\""), std::string::npos) << warnings[0];
+}
+
+struct Branches : Module {
+  Dense first{*this, "first", {.units = 2}}, second{*this, "second", {.units = 2}};
+};
+
+TEST(module, values_wait_for_layers_that_are_called_later) {
+  Branches model;
+  model.set_weights({{"first/bias", ones({2})}, {"second/bias", ones({2})}});
+  model.first(ones({1, 3}));
+  EXPECT_EQ(model.pending_weights(), std::vector<std::string>{"second/bias"});
+  model.second(ones({1, 3}));
+  EXPECT_TRUE(near(model.second.bias(), ones({2}), 0));
+  EXPECT_TRUE(model.pending_weights().empty());
+}
+
+TEST(module, complete_values_lack_none) {
+  for (const bool optional : {false, true}) {
+    Branches model;
+    model.set_weights({{"first/kernel", ones({3, 2})}, {"first/bias", ones({2})}},
+                      {.complete = !optional, .optional = optional, .source = "FILE"});
+    model.first(ones({1, 3}));
+    const auto other = [&] { model.second(ones({1, 3})); };
+    if (optional)
+      other();
+    else
+      EXPECT_NE(message_of(other).find("\"second/kernel\" in FILE"), std::string::npos) << message_of(other);
+    EXPECT_EQ(model.variables().size(), optional ? 4u : 2u);
+  }
+}
+
+TEST(module, a_build_that_failed_leaves_values_for_the_next) {
+  Dense dense({.units = 2});
+  dense.set_weights({{"kernel", ones({3, 2})}, {"bias", ones({2})}});
+  EXPECT_THROW(dense(ones({1, 4})), Error);
+  EXPECT_TRUE(near(dense(ones({1, 3})), tensor({{4.f, 4.f}}), 0));
 }
 
 TEST(module, weights_take_the_dtype_of_the_input) {

@@ -3,7 +3,6 @@
 
 #include "tests/data/file_support.h"
 #include "thalweg/data/files.h"
-#include "thalweg/interop/zip.h"
 
 namespace thalweg::data {
 namespace {
@@ -191,10 +190,30 @@ TEST(npz_files, with_a_wrong_checksum_are_refused) {
   std::string bytes = npz_file(two_arrays, false);
   bytes[bytes.find("\x93NUMPY") + floats.size() - 1] ^= 1;
   const TestFile file(".npz", bytes);
-  const InputFile opened("npz", file.path());
-  const auto entries = read_zip_directory(opened);
-  std::string content(static_cast<std::size_t>(entries[0].size), '\0');
-  EXPECT_HAS(error_of([&] { read_zip_entry(opened, entries[0], content.data()); }), "checksum");
+  for (const std::string& error :
+       {error_of([&] { load_npz(file.path()); }), error_of([&] { npy(file.path()); }), error_of([&] {
+          npy(file.path(), {"labels", "x"});
+        })}) {
+    EXPECT_HAS(error, "checksum");
+    EXPECT_HAS(error, file.path());
+    EXPECT_HAS(error, "\"x.npy\"");
+  }
+  EXPECT_EQ(count_elements(npy(file.path(), {"labels"})), 3);
+}
+
+// Larger arrays are not read before their rows are asked for.
+TEST(npz_files, of_any_size_are_checked_where_they_are_read_whole) {
+  constexpr std::size_t rows = 65, row_bytes = 1 << 20;
+  std::string values(rows * row_bytes, '\3');
+  values.back() = '\4';
+  const std::string whole = npz_file({{"x.npy", npy_file("|u1", "(65, 1048576)", values)}}, false);
+  const TestFile good(".npz", whole);
+  EXPECT_EQ(load_npz(good.path()).at("x").shape(), (Shape{65, 1048576}));
+  std::string damaged = whole;
+  damaged[damaged.rfind("\3\4") + 1] = '\5';
+  const TestFile bad(".npz", damaged);
+  EXPECT_HAS(error_of([&] { load_npz(bad.path()); }), "checksum");
+  EXPECT_EQ(count_elements(npy(bad.path())), 65);
 }
 
 }  // namespace

@@ -25,6 +25,20 @@ const std::vector<Mistake> indices{
        tw::embedding_lookup(table, tw::tensor({{3, 100}}));
      },
      out_of_range, "embedding_lookup", {"expected 0 to 99", "index 100 at position [0, 1]"}},
+    {"embedding_of_an_unknown_word_in_a_compiled_step",
+     [] {
+       tw::nn::Embedding words({.input_dim = 10, .output_dim = 4, .name = "words"});
+       tw::optim::Adam adam({.sparse = tw::optim::lazy});
+       const auto step = tw::function([&](const tw::Tensor& ids) {
+         tw::GradientTape tape;
+         const tw::Tensor loss = tw::reduce_mean(tw::square(words(ids)));
+         adam.apply(tape.gradient(loss, words.trainable_variables()), words.trainable_variables());
+         return loss;
+       });
+       step(tw::tensor({1, 2, 2}));
+       step(tw::tensor({1, 10, 2}));
+     },
+     out_of_range, "embedding_lookup", {"expected 0 to 9", "index 10 at position [1]", "layer \"words\""}},
     {"gather_nd_outside_of_the_second_axis",
      [] { tw::gather_nd(tw::zeros({4, 2}), tw::tensor({{3, 1}, {0, 2}})); },
      out_of_range, "gather_nd", {"expected 0 to 1", "index 2 at position [1, 1]"}},

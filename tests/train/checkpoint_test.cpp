@@ -360,6 +360,48 @@ TEST(weights, come_back_before_and_after_the_first_call) {
   }
 }
 
+struct One : nn::Module {
+  explicit One(const char* name) : layer(*this, name, {.units = 2}) {}
+  nn::Dense layer;
+};
+
+TEST(weights, of_another_model_are_refused_by_the_first_call) {
+  const Folder folder;
+  const Tensor x = random::normal({3, 5});
+  const std::string path = folder.path("w.safetensors");
+  nn::Sequential saved({nn::dense(4), nn::dense(2)});
+  saved(x);
+  checkpoint::save_weights(saved, path);
+  Manager(folder.path("run")).save(1, {{"model", &saved}});
+  const auto loads =
+      std::vector<std::function<void(nn::Module&)>>{[&](nn::Module& model) { checkpoint::load_weights(model, path); },
+                                                    [&](nn::Module& model) {
+                                                      Manager(folder.path("run")).restore_latest({{"model", &model}});
+                                                    }};
+  for (const auto& load : loads) {
+    nn::Sequential fewer({nn::dense(4)}), more({nn::dense(4), nn::dense(2), nn::dense(1)});
+    One other("alpha");
+    load(fewer), load(more), load(other);
+    EXPECT_EQ(code_of([&] { fewer(x); }), ErrorCode::invalid_argument);
+    EXPECT_EQ(code_of([&] { more(x); }), ErrorCode::not_found);
+    EXPECT_EQ(code_of([&] { other.layer(x); }), ErrorCode::not_found);
+    EXPECT_EQ(code_of([&] { other.layer(x); }), ErrorCode::not_found);  // again: nothing was made
+    EXPECT_TRUE(other.variables().empty());
+    try {
+      other.layer(x);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      for (const char* part : {"\"alpha/kernel\"", ".safetensors", "\"dense/kernel\"", "hint:"})
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    }
+  }
+  nn::Sequential fewer({nn::dense(4)}), more({nn::dense(4), nn::dense(2), nn::dense(1)});
+  checkpoint::load_weights(fewer, path, {.strict = false});
+  checkpoint::load_weights(more, path, {.strict = false});
+  fewer(x), more(x);
+  EXPECT_EQ(more.variables()[2].value().to_vector<float>(), saved.variables()[2].value().to_vector<float>());
+}
+
 TEST(weights, mistakes_change_nothing) {
   const Folder folder;
   nn::Sequential model({nn::dense(4), nn::dense(2)}), larger({nn::dense(4), nn::dense(2), nn::dense(1)}),

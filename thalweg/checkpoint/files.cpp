@@ -51,9 +51,9 @@ void check_file(const std::string& path, const ManifestItem& entry) {
 }
 
 ItemState read_item(const std::string& folder, const ManifestItem& entry) {
-  ItemState state{{}, entry.text};
+  ItemState state{{}, entry.text, folder};
   if (entry.file.empty()) return state;
-  const std::string path = folder + "/" + entry.file;
+  const std::string path = state.place = folder + "/" + entry.file;
   try {
     state.tensors = read_verified(SafetensorsFile(path));  // names the tensor that is damaged
   } catch (const Error& error) {

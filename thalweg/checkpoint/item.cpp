@@ -44,9 +44,10 @@ Named with_masks(const nn::Module& module) {
 }
 
 // A checkpoint from before weights were pruned: all of them are kept again.
-void load_module(nn::Module& module, Values values) {
+void load_module(nn::Module& module, const ItemState& state) {
+  Values values = state.tensors;
   for (const auto& [name, mask] : masks_of(module)) values.try_emplace(name, full(mask.shape(), true, boolean));
-  module.set_weights(values);
+  module.set_weights(values, {.complete = module.variables().empty(), .source = state.place});
 }
 
 // Masks fit the weights beside them, and the weights fit the module.
@@ -72,7 +73,7 @@ Item::Item(nn::Module* module)
           [module] {
             return ItemState{values_of(with_masks(*module)), {}};
           },
-          [module](const ItemState& state) { load_module(*module, state.tensors); },
+          [module](const ItemState& state) { load_module(*module, state); },
           [module](const ItemState& state) { check_module(*module, state.tensors); }) {}
 
 Item::Item(optim::Optimizer* optimizer)

@@ -16,6 +16,7 @@ namespace thalweg::checkpoint {
 struct ItemState {
   std::map<std::string, Tensor> tensors = {};
   std::string text = {};
+  std::string place = {};  // of what was read: the file
 };
 
 // Something whose state checkpoints keep: a pointer to a module, an optimizer, a variable, an iterator over data or a

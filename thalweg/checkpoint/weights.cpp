@@ -19,7 +19,9 @@ void load_weights(nn::Module& module, const std::string& path, const LoadOptions
   try {
     const auto values = read_verified(SafetensorsFile(path));
     check_weights(module, values, options.strict);
-    module.set_weights(values);
+    module.set_weights(
+        values,
+        {.complete = options.strict && module.variables().empty(), .optional = !options.strict, .source = path});
   } catch (const Error& error) {
     throw error.at(path);
   }

@@ -16,7 +16,8 @@ struct LoadOptions {
 };
 
 // Gives the module the values of a file, before its first call too: weights that are not made yet take theirs when they
-// are. Nothing changes if a tensor is damaged, missing, of another shape, or not of this module.
+// are. Nothing changes if a tensor is damaged, missing, of another shape, or not of this module. Before the first call
+// it is that call that finds out, and fails; Module::set_weights tells where only a warning is possible.
 TW_API void load_weights(nn::Module& module, const std::string& path, const LoadOptions& options = {});
 
 }  // namespace thalweg::checkpoint

@@ -159,16 +159,21 @@ std::vector<ZipEntry> read_zip_directory(const InputFile& file) {
 }
 
 void read_zip_entry(const InputFile& file, const ZipEntry& entry, void* bytes) {
-  if (entry.deflated) {
-    if (!inflate_entry(file, entry, static_cast<char*>(bytes))) fail(file, "an entry cannot be unpacked");
-  } else {
-    file.read(entry.offset, bytes, entry.size);
-  }
+  auto* to = static_cast<char*>(bytes);
+  if (!entry.deflated)
+    file.read(entry.offset, to, entry.size);
+  else
+    TW_CHECK(data_loss, inflate_entry(file, entry, to), "npz", hint, "{}: entry \"{}\" cannot be unpacked", file.path(),
+             entry.name);
+  check_zip_entry(file, entry, {std::span(to, static_cast<std::size_t>(entry.size))});
+}
+
+void check_zip_entry(const InputFile& file, const ZipEntry& entry, std::initializer_list<std::span<const char>> parts) {
   uLong checksum = crc32(0, nullptr, 0);
-  for (std::int64_t at = 0; at < entry.size; at += 1 << 30)
-    checksum = crc32(checksum, static_cast<const Bytef*>(bytes) + at,
-                     static_cast<uInt>(std::min<std::int64_t>(1 << 30, entry.size - at)));
-  if (checksum != entry.checksum) fail(file, "the checksum of an entry is wrong");
+  for (const auto& part : parts) checksum = crc32_z(checksum, reinterpret_cast<const Bytef*>(part.data()), part.size());
+  TW_CHECK(data_loss, checksum == entry.checksum, "npz", hint,
+           "{}: expected entry \"{}\" with checksum {:08x}, got {:08x}", file.path(), entry.name, entry.checksum,
+           checksum);
 }
 
 }  // namespace thalweg

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,5 +23,8 @@ std::vector<ZipEntry> read_zip_directory(const InputFile& file);
 
 // The bytes of an entry, unpacked and checked, into `bytes`, which has room for entry.size.
 void read_zip_entry(const InputFile& file, const ZipEntry& entry, void* bytes);
+
+// data_loss: the parts, one behind the other, are not what was put into the entry.
+void check_zip_entry(const InputFile& file, const ZipEntry& entry, std::initializer_list<std::span<const char>> parts);
 
 }  // namespace thalweg

@@ -80,43 +80,6 @@ Tensor Module::regularization_loss() const {
   return loss.defined() ? loss : zeros({});
 }
 
-void Module::set_weights(const std::map<std::string, Tensor>& values) {
-  {
-    const std::lock_guard lock(pending_mutex_);
-    for (const auto& [name, value] : values) pending_[name] = value;
-  }
-  for (auto& variable : variables()) {
-    if (const Tensor value = take_pending(variable.name()); value.defined())
-      variable.assign(cast(value, variable.dtype()));
-    take_pending_mask(variable);
-  }
-}
-
-std::vector<std::string> Module::pending_weights() const {
-  const std::lock_guard lock(pending_mutex_);
-  std::vector<std::string> names;
-  for (const auto& [name, value] : pending_) names.push_back(name);
-  return names;
-}
-
-// What set_weights of this module, or of one around it, left for the variable.
-Tensor Module::take_pending(const std::string& variable) {
-  {
-    const std::lock_guard lock(pending_mutex_);
-    if (const auto value = pending_.extract(variable)) return value.mapped();
-  }
-  return parent_ ? parent_->take_pending(variable) : Tensor();
-}
-
-void Module::take_pending_mask(const Variable& variable) {
-  const Tensor keep = take_pending(mask_name(variable));
-  if (!keep.defined()) return;
-  TW_CHECK_USER(keep.dtype() == boolean && keep.shape() == variable.shape(), "set_weights",
-                "the mask belongs to a model of another size", "weight \"{}\": expected a mask of {} {}, got {} {}",
-                variable.name(), boolean, variable.shape(), keep.dtype(), keep.shape());
-  load_mask(variable, keep);
-}
-
 Module::Call::Call(const Module& module) : scope_(module.layer_ == 0 ? current_layer() : module.layer_) {
   module.living_.touch();
 }
@@ -126,12 +89,17 @@ void Module::build_once(FunctionRef<void()> build) {
   const std::lock_guard lock(mutex_);
   if (built_) return;
   const auto before = weights_.size();
+  building_ = true;
   try {
     build();
   } catch (...) {
+    building_ = false;
+    for (auto i = before; i < weights_.size(); ++i) clear_mask(weights_[i].variable);
     weights_.resize(before);
     throw;
   }
+  building_ = false;
+  for (auto i = before; i < weights_.size(); ++i) drop_pending(weights_[i].variable);
   built_.store(true, std::memory_order_release);
 }
 
@@ -143,26 +111,33 @@ Variable Module::add_variable(const std::string& name, const Shape& shape, const
   for (const auto& weight : weights_)
     TW_CHECK_USER(weight.variable.name() != path, "module", "names tell weights apart: choose another one",
                   "expected a new name of a weight, got \"{}\" again", path);
-  Tensor value = take_pending(path);
+  Tensor value = find_pending(path);
   if (value.defined()) {
     TW_CHECK_USER(value.shape() == shape, "set_weights", "the weights belong to a model of another size",
                   "weight \"{}\": expected a value of shape {}, got {}", path, shape, value.shape());
     value = cast(value, options.dtype);
   } else {
+    check_missing(path);
     const random::CallScope once(random::CallScope::Outside{});
     const bool other_shape = options.initial_shape.rank() > 0;
     value = reshape(initializer(other_shape ? options.initial_shape : shape, options.dtype), shape);
   }
   weights_.push_back({Variable(value, {.name = path, .trainable = options.trainable}), options.regularizer});
-  take_pending_mask(weights_.back().variable);
+  load_pending_mask(weights_.back().variable);
+  if (!building_) drop_pending(weights_.back().variable);  // otherwise kept until nothing can fail any more
   return weights_.back().variable;
 }
 
 void Module::note_output(const Shape& shape) {
   if (output_known_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(mutex_);
-  output_ = shape;
-  output_known_.store(true, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    if (output_known_) return;
+    check_leftovers();
+    output_ = shape;
+    output_known_.store(true, std::memory_order_release);
+  }
+  warn_of_leftovers();
 }
 
 DType Module::weight_dtype(const Spec& x) {

@@ -23,6 +23,12 @@ struct WeightOptions {
   Shape initial_shape = {};
 };
 
+struct SetWeightsOptions {
+  bool complete = false;    // weights that are made later must find a value, too, up to the end of the first call
+  bool optional = false;    // values that no weight takes are no mistake
+  std::string source = {};  // where the values are from, for errors: a file
+};
+
 // A part of a model: weights of its own, and modules inside it, which name it as their parent.
 //   struct Net : tw::nn::Module {
 //     tw::nn::Dense hidden{*this, "hidden", {.units = 10, .activation = tw::relu}};
@@ -55,8 +61,10 @@ class TW_API Module {
   Tensor regularization_loss() const;
 
   // Values by the variables' names, and under NAME/mask which elements of a pruned weight are kept. A weight that is
-  // not made yet takes its value when it is.
-  void set_weights(const std::map<std::string, Tensor>& values);
+  // not made yet takes its value when it is. A value that no weight can take is an error: at once where the module that
+  // it names was called before, otherwise at the end of that module's first call. A module that is no Layer does not
+  // know that end: there a warning comes when all modules inside have been called.
+  void set_weights(const std::map<std::string, Tensor>& values, const SetWeightsOptions& options = {});
   std::vector<std::string> pending_weights() const;  // given to set_weights here and not taken yet
 
   // A table as text: modules with their output shapes and numbers of parameters, and totals.
@@ -77,7 +85,7 @@ class TW_API Module {
   // A new weight under the module's path. Its first value is computed at once, in a trace also, and unseen by tapes.
   Variable add_variable(const std::string& name, const Shape& shape, const Initializer& initializer,
                         const WeightOptions& options = {});
-  void note_output(const Shape& shape);  // for summary(); the first one counts
+  void note_output(const Shape& shape);  // at the end of a call, for summary(); the first one counts
 
   // The dtype of weights for inputs of this one: f64 for f64; f32 for f32 and the 16-bit floats. Others are refused.
   static DType weight_dtype(const Spec& x);
@@ -90,10 +98,25 @@ class TW_API Module {
     Variable variable;
     Regularizer regularizer;
   };
+  struct Pending {
+    Tensor value;
+    bool optional = false;
+    std::string source;
+  };
 
-  void visit(FunctionRef<void(const Module&)> f) const;  // this, then the modules inside
-  Tensor take_pending(const std::string& variable);
-  void take_pending_mask(const Variable& variable);
+  void visit(FunctionRef<void(const Module&)> f) const;     // this, then the modules inside
+  const Module* owner_of(const std::string& weight) const;  // the innermost module whose path begins it; none: nullptr
+  bool all_called() const;
+
+  // Values that wait in this module, or in one around it.
+  Tensor find_pending(const std::string& variable) const;
+  void drop_pending(const Variable& variable);  // its mask too
+  void load_pending_mask(const Variable& variable);
+  void check_missing(const std::string& variable) const;
+  void check_leftovers();
+  void warn_of_leftovers();
+  [[noreturn]] void refuse(const std::string& weight, const std::string& source) const;
+  std::string weight_names() const;
 
   const std::string name_, path_;
   const thalweg::Layer layer_;
@@ -102,10 +125,13 @@ class TW_API Module {
   std::vector<Module*> modules_;
   std::vector<Weight> weights_;
   mutable std::mutex pending_mutex_;  // modules inside take their weights on any thread
-  std::map<std::string, Tensor> pending_;
+  std::map<std::string, Pending> pending_;
+  bool complete_ = false;  // as SetWeightsOptions say, with the source
+  std::string source_;
   bool trainable_ = true;
 
   std::recursive_mutex mutex_;  // held while building: a module builds those inside it
+  bool building_ = false;
   std::atomic<bool> built_ = false, output_known_ = false;
   Shape output_;
 };

@@ -44,7 +44,8 @@ class Scheduler {
         keys[i] = static_cast<int>(keys.size());
         continue;
       }
-      const bool early = is_small(node) || is_update(node);
+      // A node that could refuse its values stays behind the one that has checked them, whose error tells more.
+      const bool early = is_update(node) || (is_small(node) && !node.info->checks_values);
       if (!early || checking_[i]) continue;
       int ready = -1;
       for (ValueId input : node.inputs)

@@ -1,4 +1,4 @@
-// Arrays of .npy files and .npz archives. Rows that are not packed are read from the file one by one.
+// Arrays of .npy files and .npz archives. Rows of large arrays that are not packed are read from the file one by one.
 #include "thalweg/interop/npy.h"
 
 #include <algorithm>
@@ -10,6 +10,9 @@
 
 namespace thalweg::data {
 namespace {
+
+// Up to this size an array of an archive is read at once, which is the only way to verify its checksum.
+constexpr std::int64_t read_at_once = 64 << 20;
 
 // An array of which the values are in memory, or lie in the file as they are.
 struct Array {
@@ -48,19 +51,31 @@ Tensor unpacked(const InputFile& file, const ZipEntry& entry, const std::string&
   return tensor;
 }
 
-Array array_of(const InputFile& file, const ZipEntry& entry) {
+Tensor stored(const InputFile& file, const ZipEntry& entry, const NpyHeader& header) {
+  std::vector<char> head(static_cast<std::size_t>(header.bytes));
+  file.read(entry.offset, head.data(), header.bytes);
+  Tensor tensor = allocate_tensor(header.spec, memory::by_user);
+  auto* values = static_cast<char*>(mutable_data(tensor));
+  file.read(entry.offset + header.bytes, values, tensor.bytes());
+  check_zip_entry(file, entry, {head, std::span(values, static_cast<std::size_t>(tensor.bytes()))});
+  return tensor;
+}
+
+Array in_memory(const std::string& name, const Tensor& values, const std::string& place) {
+  check_booleans(values, place);
+  return {name, values.spec(), values, 0};
+}
+
+Array array_of(const InputFile& file, const ZipEntry& entry, std::int64_t at_once) {
   const std::string name = entry.name.ends_with(".npy") ? entry.name.substr(0, entry.name.size() - 4) : entry.name;
   const std::string place = file.path() + ":" + name;
-  if (entry.deflated) {
-    Tensor values = unpacked(file, entry, place);
-    check_booleans(values, place);
-    return {name, values.spec(), values, 0};
-  }
+  if (entry.deflated) return in_memory(name, unpacked(file, entry, place), place);
   const NpyHeader header = header_at(file, entry.offset, entry.size, place);
+  if (entry.size <= at_once) return in_memory(name, stored(file, entry, header), place);
   return {name, header.spec, {}, entry.offset + header.bytes};
 }
 
-std::vector<Array> arrays_of(const InputFile& file, const std::vector<std::string>& names) {
+std::vector<Array> arrays_of(const InputFile& file, const std::vector<std::string>& names, std::int64_t at_once) {
   char magic[2] = {};
   if (file.size() >= 2) file.read(0, magic, 2);
   if (magic[0] != 'P' || magic[1] != 'K') {
@@ -71,13 +86,13 @@ std::vector<Array> arrays_of(const InputFile& file, const std::vector<std::strin
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   std::vector<Array> arrays;
   if (names.empty())
-    for (const auto& entry : entries) arrays.push_back(array_of(file, entry));
+    for (const auto& entry : entries) arrays.push_back(array_of(file, entry, at_once));
   for (const auto& name : names) {
     const auto found = std::find_if(entries.begin(), entries.end(),
                                     [&](const ZipEntry& entry) { return entry.name == name + ".npy"; });
     TW_CHECK(not_found, found != entries.end(), "npy", "without names all arrays are taken", "{} has no array \"{}\"",
              file.path(), name);
-    arrays.push_back(array_of(file, *found));
+    arrays.push_back(array_of(file, *found, at_once));
   }
   return arrays;
 }
@@ -127,7 +142,7 @@ class NpyRows final : public Rows {
 
 Dataset npy(const std::string& path, const std::vector<std::string>& names) {
   InputFile file("npy", path);
-  std::vector<Array> arrays = arrays_of(file, names);
+  std::vector<Array> arrays = arrays_of(file, names, read_at_once);
   TW_CHECK_USER(!arrays.empty(), "npy", "save at least one array", "{} is empty", path);
   std::string settings;
   for (const auto& array : arrays) {
@@ -149,7 +164,7 @@ Tensor load_npy(const std::string& path) {
 std::map<std::string, Tensor> load_npz(const std::string& path) {
   const InputFile file("npz", path);
   std::map<std::string, Tensor> tensors;
-  for (const auto& array : arrays_of(file, {})) tensors[array.name] = read_values(file, array);
+  for (const auto& array : arrays_of(file, {}, file.size())) tensors[array.name] = read_values(file, array);
   return tensors;
 }
 
