@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tests/train/folder.h"
+#include "tests/train/rows.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg {
@@ -15,16 +16,11 @@ namespace {
 
 using testing::Folder;
 using testing::read_file;
+using testing::rows;
 using train::Callback;
 using train::fit;
 using train::History;
 using train::Session;
-
-// y = sum of x, as rows.
-data::Dataset rows(std::int64_t count, std::uint64_t seed = 1) {
-  const Tensor x = random::normal({count, 3}, {.seed = seed});
-  return data::from_tensor_slices({x, reduce_sum(x, {.axes = {1}, .keepdims = true})});
-}
 
 nn::Sequential net() { return nn::Sequential({nn::dense(8, tanh), nn::dropout(0.1), nn::dense(1)}); }
 

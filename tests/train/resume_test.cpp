@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "tests/train/folder.h"
+#include "tests/train/rows.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg {
@@ -11,14 +12,10 @@ namespace {
 
 using testing::Folder;
 using testing::read_file;
+using testing::rows;
 using train::Callback;
 using train::fit;
 using train::Session;
-
-data::Dataset rows(std::int64_t count, std::uint64_t seed = 1) {
-  const Tensor x = random::normal({count, 3}, {.seed = seed});
-  return data::from_tensor_slices({x, reduce_sum(x, {.axes = {1}, .keepdims = true})});
-}
 
 // Dies when the epoch of this number ends, before anything else is told of it.
 struct Death : Callback {
@@ -46,16 +43,16 @@ Outcome run(const Folder& folder, bool resume, std::int64_t death, std::int64_t 
   const auto validation = rows(10, 9).batch(10);
   auto data = rows(40);
   if (!sized) data = data.filter([](const data::Element&) { return true; });
-  const auto history = fit(
-      model, data.batch(8),
-      {.optimizer = &adam,
-       .loss = losses::mean_squared_error,
-       .epochs = 2,
-       .validation = &validation,
-       .accumulate_steps = 3,
-       .callbacks = {std::make_shared<Death>(death), train::report(folder.path() + "/report.html"),
-                     train::checkpoint_every(folder.path() + "/checkpoints", {.steps = 1, .resume = resume})},
-       .steps = steps});
+  const auto history =
+      fit(model, data.batch(8),
+          {.optimizer = &adam,
+           .loss = losses::mean_squared_error,
+           .epochs = 2,
+           .validation = &validation,
+           .accumulate_steps = 3,
+           .callbacks = {std::make_shared<Death>(death), train::report(folder.path() + "/report.html"),
+                         train::checkpoint_every(folder.path() + "/checkpoints", {.steps = 1, .resume = resume})},
+           .steps = steps});
   Outcome outcome{{}, history["val_loss"], read_file(folder.path() + "/report.html")};
   for (const auto& variable : model.variables())
     for (const float value : variable.value().to_vector<float>()) outcome.weights.push_back(value);
@@ -96,10 +93,8 @@ TEST(resume, callbacks_need_not_be_in_the_checkpoint_if_they_can_do_without) {
   optim::SGD sgd;
   const auto checkpoints = [&](bool resume) { return train::checkpoint_every(folder.path(), {.resume = resume}); };
   const auto options = [&](std::vector<train::CallbackPointer> callbacks, std::int64_t epochs) {
-    return train::FitOptions{.optimizer = &sgd,
-                             .loss = losses::mean_squared_error,
-                             .epochs = epochs,
-                             .callbacks = std::move(callbacks)};
+    return train::FitOptions{
+        .optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = epochs, .callbacks = std::move(callbacks)};
   };
   fit(model, rows(8).batch(8), options({checkpoints(false)}, 1));
   const Folder page;
