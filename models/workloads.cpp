@@ -121,7 +121,7 @@ Workload input_gradient(const std::string& name, const WorkloadOptions& options)
     return tape.gradient(network(x), x);
   };
   const Tensor x = random::normal({200'000, 100});
-  const std::int64_t budget = x.bytes() + MiB(6);  // the result, and parts of the batch that stay in the caches
+  const std::int64_t budget = x.bytes() + config::threads() * MiB(3);  // the result, and parts that stay in the caches
   return derivative(name, {.hidden = {256, 256}, .outputs = 1, .activation = tanh}, x, gradient, budget, options);
 }
 

@@ -2,6 +2,7 @@
 
 #include "models/models.h"
 #include "tests/support/values.h"
+#include "thalweg/plan/ladder.h"
 #include "thalweg/plan/plan_state.h"
 #include "thalweg/thalweg.h"
 
@@ -246,6 +247,19 @@ TEST(InputGradients, have_the_same_bits_for_any_number_of_threads) {
     const bool says = plan.report().find(std::to_string(threads) + " at a time") != std::string::npos;
     EXPECT_EQ(says, threads > 1) << plan.report();
   }
+  config::set_threads(0);
+}
+
+// Rungs for several threads take none away from the end of the ladder.
+TEST(InputGradients, can_be_taken_example_by_example_with_every_effort) {
+  config::set_threads(3);
+  const Tensor x = random::normal({20001, 4}, {.seed = 3});
+  const auto f = function([](const Tensor& batch) { return exp(tanh(batch)); });
+  const auto rungs = ladder_of(f.plan(x).state().traced, {}).rungs();
+  for (const int effort : {0, 3, most_effort})
+    EXPECT_TRUE(std::any_of(rungs.begin(), rungs.end(), [&](const Rung& rung) {
+      return rung.parts == 20001 && rung.effort == effort && rung.lanes == 1;
+    })) << effort;
   config::set_threads(0);
 }
 

@@ -132,8 +132,8 @@ std::vector<Rung> Ladder::rungs() const {
   const bool parts_are_free = halves.obstacle.empty() && !adds_parts(halves);
   const int lanes = parts_are_free ? config::threads() : 1;
   const auto add_parts = [&](std::initializer_list<int> efforts) {
-    const std::size_t most = list.size() + 52;
-    for (std::int64_t parts = 2; parts < 2 * examples() && list.size() < most; parts *= 2)
+    int halvings = 52 / static_cast<int>(efforts.size());
+    for (std::int64_t parts = 2; parts < 2 * examples() && halvings >= 0; parts *= 2, --halvings)
       for (int effort : efforts) {
         if (lanes > 1 && parts * lanes <= examples()) list.push_back({parts * lanes, effort, lanes});
         list.push_back({std::min(parts, examples()), effort});
@@ -173,9 +173,11 @@ std::optional<Compiled> Ladder::build_within(const Rung& rung, std::int64_t budg
 
 std::int64_t Ladder::smallest_peak() const {
   std::int64_t smallest = -1;
-  for (const Rung& rung : rungs())
+  for (const Rung& rung : rungs()) {
+    if (rung.lanes > 1) continue;  // as many parts one after the other take less
     if (const auto compiled = build_within(rung, std::int64_t{1} << 62))
       if (smallest < 0 || compiled->peak_bytes() < smallest) smallest = compiled->peak_bytes();
+  }
   return smallest;
 }
 

@@ -205,7 +205,8 @@ class Loop {
   void note_plan(const data::Element& element, const StepResult& result) {
     if (const Plan* plan = step_.plan(element)) {
       if (plan->peak_bytes() > largest_peak_) largest_ = specs_of(element), largest_peak_ = plan->peak_bytes();
-      session_.plan = &step_.plan(largest_);  // asked for at every step, since plans can be evicted
+      // Asked for at every step, since plans can be evicted.
+      session_.plan = plan->peak_bytes() == largest_peak_ ? plan : &step_.plan(largest_);
       session_.measured_bytes = session_.plan->state().measured_peak;
     }
     if (session_.gradient_names.empty())

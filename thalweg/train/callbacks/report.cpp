@@ -86,7 +86,7 @@ class Samples {
       const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
       read.push_back({text.at("series")[i], {values.begin(), middle}, {middle, values.end()}});
     }
-    stride_ = text.at("stride"), asked_ = text.at("asked"), series_ = std::move(read);
+    stride_ = std::max<std::int64_t>(1, text.at("stride")), asked_ = text.at("asked"), series_ = std::move(read);
   }
 
  private:
