@@ -19,9 +19,9 @@ class TurnedTile {
   // instead of 95 GFLOP/s for 16 rows, 176 instead of 131 for 32, 201 instead of 160 for 64; other numbers of rows
   // leave lanes idle, and in shallow products the copies cost more than they save.
   static bool pays(const GemmTile& tile) {
-    const bool fills_lanes = tile.m == 16 || tile.m == 32 || tile.m == 64;
-    return tile.dtype == DType::f32 && tile.transpose_b && !tile.transpose_a && fills_lanes && tile.k >= 192;
+    return tile.dtype == DType::f32 && tile.transpose_b && !tile.transpose_a && fills_lanes(tile.m) && tile.k >= 192;
   }
+  static bool fills_lanes(std::int64_t rows) { return rows == 16 || rows == 32 || rows == 64; }
 
   std::size_t scratch_bytes() const { return bytes(tile_.k * tile_.m) + bytes(std::min(tile_.n, kColumns) * tile_.m); }
 
