@@ -68,7 +68,8 @@ template <class T>
 class Tiles {
  public:
   Tiles(const Shape& a, const Shape& b) : depth_(a[0]), m_(a[1]), n_(b[1]) {
-    rows_ = std::clamp<std::int64_t>(kTile / std::max<std::int64_t>(n_, 1), 1, cpu::builtin::kBlockRows);
+    const std::int64_t tile = depth_ > 64 ? kDeepTile : kTile;
+    rows_ = std::clamp<std::int64_t>(tile / std::max<std::int64_t>(n_, 1), 1, cpu::builtin::kBlockRows);
     if (rows_ > kStrip) rows_ -= rows_ % kStrip;
     layout_.shared_bytes = bytes(cpu::builtin::panels_size(n_, depth_));
     layout_.slot_bytes = bytes(rows_ * n_) + bytes(rows_ * depth_);
@@ -89,8 +90,10 @@ class Tiles {
   }
 
  private:
-  static constexpr std::int64_t kTile = 24 * 1024;  // elements: with those of three variables 384 KiB of the cache
-  static constexpr std::int64_t kStrip = 14;        // rows that the kernel takes at once
+  // Elements. With those of three variables 384 KiB of the second-level cache; where the depth is large b fills the
+  // rest of it for every tile, so that fewer and larger ones are better.
+  static constexpr std::int64_t kTile = 24 * 1024, kDeepTile = 56 * 1024;
+  static constexpr std::int64_t kStrip = 14;  // rows that the kernel takes at once
 
   struct Tile {
     std::int64_t first, rows;
