@@ -147,10 +147,11 @@ TEST(generated_code, every_row_and_its_derivatives_give_the_kernels_bits) {
 }
 
 Program random_program(std::mt19937& random, int inputs, int instructions) {
-  static constexpr Row rows[] = {
-      Row::add,     Row::subtract, Row::multiply,   Row::divide,      Row::maximum,  Row::where, Row::less,
-      Row::equal,   Row::isnan,    Row::logical_or, Row::logical_not, Row::square,   Row::sqrt,  Row::tanh,
-      Row::sigmoid, Row::relu,     Row::clip,       Row::floor,       Row::gelu_erf, Row::log1p, Row::leaky_relu};
+  static constexpr Row rows[] = {Row::add,         Row::subtract, Row::multiply, Row::divide,        Row::maximum,
+                                 Row::where,       Row::less,     Row::equal,    Row::isnan,         Row::logical_or,
+                                 Row::logical_not, Row::square,   Row::sqrt,     Row::tanh,          Row::sigmoid,
+                                 Row::relu,        Row::clip,     Row::floor,    Row::gelu_erf,      Row::log1p,
+                                 Row::leaky_relu,  Row::neg,      Row::abs,      Row::round_to_bf16, Row::round_to_f16};
   Program program{.inputs = inputs, .constants = {0, -0.0, 1, 0.7}, .instructions = {}, .outputs = {}};
   for (int i = 0; i < instructions; ++i) {
     const Row row = rows[random() % std::size(rows)];
