@@ -251,7 +251,7 @@ TEST(Winograd, weights_are_polynomials_at_the_points) {
         const Problem p{1, 8, 8, 16, 8, 8, 16, 1, 1, turned};
         const std::int64_t step = plane(16 * kPanel);
         Floats u(static_cast<std::size_t>(winograd::points(tile) * step));
-        kernels(tile).weights(p, operands.w.data(), 0, 0, 16, u.data());
+        kernels(tile, f32).weights(p, operands.w.data(), 0, 0, 16, u.data());
         const auto& finite = points[tile == 2 ? 0 : 1];
         const auto count = finite.size() + 1;
         for (std::size_t point = 0; point < count * count; ++point)
