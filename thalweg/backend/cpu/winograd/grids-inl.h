@@ -78,7 +78,10 @@ class Patch {
     const bool whole = inside_ && c + kLanes <= channels_;
     if constexpr (std::is_same_v<T, float>)
       if (whole) return {corner() + c, width_ * channels_, channels_};
-    whole ? copy_whole(c) : copy(c);
+    if (whole)
+      copy_whole(c);
+    else
+      copy_part(c);
     return {copy_, kSize * kLanes, kLanes};
   }
 
@@ -91,7 +94,7 @@ class Patch {
         store(load(corner() + (i * width_ + j) * channels_ + c), copy_ + (i * kSize + j) * kLanes);
   }
 
-  HWY_INLINE void copy(std::int64_t c) {
+  HWY_INLINE void copy_part(std::int64_t c) {
     for (int i = 0; i < kSize; ++i)
       for (int j = 0; j < kSize; ++j) {
         const std::int64_t y = y_ + i, x = x_ + j;

@@ -162,8 +162,8 @@ bool possible(const Convolution& c) {
   const auto all_are = [](const std::array<std::int64_t, 3>& axes, std::int64_t value) {
     return axes[0] == value && axes[1] == value;
   };
-  return (c.dtype == DType::f32 || c.dtype == DType::bf16) && c.spatial == 2 && c.groups == 1 && all_are(c.kernel, 3) && all_are(c.stride, 1) &&
-         all_are(c.dilation, 1);
+  return (c.dtype == DType::f32 || c.dtype == DType::bf16) && c.spatial == 2 && c.groups == 1 && all_are(c.kernel, 3) &&
+         all_are(c.stride, 1) && all_are(c.dilation, 1);
 }
 
 WorkspaceLayout layout_of(int tile, Direction direction, const Problem& problem) {
@@ -201,7 +201,8 @@ double pairs(std::int64_t in, std::int64_t out, std::int64_t pad) {
 double direct_cost(const Problem& p, DType dtype) {
   const double products =
       static_cast<double>(p.batch) * pairs(p.height, p.out_height, p.pad_top) * pairs(p.width, p.out_width, p.pad_left);
-  return (products * (dtype == DType::bf16 ? 0.5 : 1.0) + kDirectWeights) * static_cast<double>(p.channels * padded(p.out_channels));
+  return (products * (dtype == DType::bf16 ? 0.5 : 1.0) + kDirectWeights) *
+         static_cast<double>(p.channels * padded(p.out_channels));
 }
 
 }  // namespace
