@@ -75,6 +75,10 @@ TEST(JoinProducts, other_gradients_stay) {
     small.assign_sub(gradient_of(x) * 0.1f);
     return List{};
   }));
+  expect_same(scheduled({{f32, {2 * wide, wide}}, {f32, {4, wide}}}, [&](const List& x) {  // a view of more than it
+    descend(gradient_of({slice(tanh(x[0]), {0, 0}, {4, wide}), x[1]}));
+    return List{};
+  }));
   expect_same(scheduled(factors, [&](const List& x) {  // the transposed product
     descend(transpose(gradient_of(x)));
     return List{};
