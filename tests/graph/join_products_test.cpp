@@ -88,6 +88,27 @@ TEST(JoinProducts, other_gradients_stay) {
   }));
 }
 
+// For any number of threads.
+TEST(JoinProducts, no_workspace_takes_more_than_the_product_would) {
+  const Program program{2, {}, {{Row::subtract, {0, 1, -1}}}, {2}};
+  const auto op = make_fused_product(make_fused(program, {}).get(), 1);
+  const int before = config::threads();
+  const std::int64_t sizes[][3] = {{1, 3, 16384},  {1, 182, 182},   {16, 256, 128}, {96, 192, 192},
+                                   {32, 256, 256}, {128, 256, 256}, {64, 256, 512}, {128, 1024, 1024}};
+  for (const int threads : {1, 2, 16})
+    for (const auto& [depth, m, n] : sizes) {
+      config::set_threads(threads);
+      const Spec a{f32, {depth, m}}, b{f32, {depth, n}}, w{f32, {m, n}};
+      const Spec* list[] = {&a, &b, &w};
+      const Inputs all(list), both({list, 2});
+      const std::int64_t most = memory::rounded(w.bytes());
+      EXPECT_LE(fused_product_info().workspace(op.get(), all), most) << depth << " " << w.shape;
+      if (4 * depth * (m + n) > m * n) continue;
+      EXPECT_LE(product_squares_info().workspace(nullptr, both), most) << depth << " " << w.shape;
+    }
+  config::set_threads(before);
+}
+
 // As a file may have it, though no trace does.
 TEST(JoinProducts, a_program_may_choose_by_the_product) {
   const Program program{2, {}, {{Row::where, {0, 1, 1}}, {Row::add, {2, 1, -1}}}, {3}};

@@ -70,13 +70,17 @@ class Tiles {
   Tiles(const Shape& a, const Shape& b) : depth_(a[0]), m_(a[1]), n_(b[1]) {
     const std::int64_t tile = depth_ > 64 ? kDeepTile : kTile;
     rows_ = std::clamp<std::int64_t>(tile / std::max<std::int64_t>(n_, 1), 1, cpu::builtin::kBlockRows);
+    rows_ = std::min(rows_, std::max(kStrip, cpu::ceil_div(m_, kLeastTiles)));
     if (rows_ > kStrip) rows_ -= rows_ % kStrip;
     layout_.shared_bytes = bytes(cpu::builtin::panels_size(n_, depth_));
     layout_.slot_bytes = bytes(rows_ * n_) + bytes(rows_ * depth_);
     layout_.tasks = cpu::ceil_div(m_, rows_);
   }
 
-  std::size_t workspace() const { return layout_.bytes(); }
+  // Where there are many threads for a small product some of them wait: nothing may take more than the product would.
+  std::size_t workspace() const {
+    return std::min(layout_.bytes(), std::max(bytes(m_ * n_), layout_.shared_bytes + layout_.slot_bytes));
+  }
 
   void run(const FusedProduct& op, Arrays in, Arrays out, Scratch scratch) const {
     auto* panels = reinterpret_cast<T*>(scratch.data());
@@ -93,7 +97,8 @@ class Tiles {
   // Elements. With those of three variables 384 KiB of the second-level cache; where the depth is large b fills the
   // rest of it for every tile, so that fewer and larger ones are better.
   static constexpr std::int64_t kTile = 24 * 1024, kDeepTile = 56 * 1024;
-  static constexpr std::int64_t kStrip = 14;  // rows that the kernel takes at once
+  static constexpr std::int64_t kStrip = 14;      // rows that the kernel takes at once
+  static constexpr std::int64_t kLeastTiles = 6;  // of a small product: fewer would take as much memory as it does
 
   struct Tile {
     std::int64_t first, rows;

@@ -83,10 +83,9 @@ HWY_EXPORT(widen);
 void widen(const float* from, std::int64_t count, double* to) { HWY_DYNAMIC_DISPATCH(widen)(from, count, to); }
 void widen(const double* from, std::int64_t count, double* to) { std::copy_n(from, count, to); }
 
-constexpr std::int64_t kBlock = 4;      // rows of a block of products
-constexpr std::int64_t kColumns = 512;  // that are widened at a time: with 32 rows they stay in the second-level cache
-constexpr std::int64_t kStride = kColumns + 8;  // rows 4 KiB apart would share a set of the first-level cache
-constexpr std::int64_t kMaxRanges = 16;         // of a factor's columns: as many sets of products are held
+constexpr std::int64_t kBlock = 4;       // rows of a block of products
+constexpr std::int64_t kColumns = 512;   // that are widened at a time: with 32 rows they stay in the second-level cache
+constexpr std::int64_t kMaxRanges = 16;  // of a factor's columns: as many sets of products are held
 constexpr std::int64_t kTileRows = 32, kTileColumns = 128;  // of elements
 
 // The same sum from the product's elements, of which there is a tile at a time. Those that are not finite decide
@@ -146,9 +145,11 @@ class Gram {
  public:
   Gram(std::int64_t depth, std::int64_t m, std::int64_t n)
       : depth_(depth), rows_(round_up(depth, kBlock)), ranges_a_(ranges(m)), ranges_b_(ranges(n)) {
+    const std::int64_t widest = round_up(std::max(ceil_div(m, ranges_a_), ceil_div(n, ranges_b_)), 8);
+    stride_ = std::min(kColumns, widest) + 8;  // rows 4 KiB apart would share a set of the first-level cache
     layout_.tasks = ranges_a_ + ranges_b_;
     layout_.shared_bytes = bytes(layout_.tasks * rows_ * rows_);
-    layout_.slot_bytes = bytes(std::max(rows_ * kStride, SquaresOfElements::kTile));
+    layout_.slot_bytes = bytes(std::max(rows_ * stride_, SquaresOfElements::kTile));
   }
 
   const WorkspaceLayout& layout() const { return layout_; }
@@ -188,11 +189,11 @@ class Gram {
     for (; begin < end; begin += kColumns) {
       const std::int64_t columns = std::min(kColumns, end - begin), padded = round_up(columns, 8);
       for (std::int64_t row = 0; row < depth_; ++row) {
-        widen(x.data + row * x.columns + begin, columns, wide + row * kStride);
-        std::fill(wide + row * kStride + columns, wide + row * kStride + padded, 0.0);
+        widen(x.data + row * x.columns + begin, columns, wide + row * stride_);
+        std::fill(wide + row * stride_ + columns, wide + row * stride_ + padded, 0.0);
       }
-      std::fill(wide + depth_ * kStride, wide + rows_ * kStride, 0.0);
-      HWY_DYNAMIC_DISPATCH(add_products)({wide, rows_, padded, kStride}, products);
+      std::fill(wide + depth_ * stride_, wide + rows_ * stride_, 0.0);
+      HWY_DYNAMIC_DISPATCH(add_products)({wide, rows_, padded, stride_}, products);
     }
   }
 
@@ -213,7 +214,7 @@ class Gram {
     return total;
   }
 
-  std::int64_t depth_, rows_, ranges_a_, ranges_b_;
+  std::int64_t depth_, rows_, ranges_a_, ranges_b_, stride_;
   WorkspaceLayout layout_;
 };
 
