@@ -39,7 +39,7 @@ says "$out" 'this build has no CUDA part'
 # plan: a page of text, or one JSON object with the keys that tools rely on; an infeasible budget has an answer too, and status 1.
 run 0 plan mlp
 silent "$err"
-for line in '^plan of "mlp" \(f32 \[512, 784\], i32 \[512\]\)' '^  peak +[0-9.]+ MiB' 'everything kept' 'dense_1 matmul'; do
+for line in '^plan of "train_step" \(f32 \[512, 784\], i32 \[512\]\)' '^  peak +[0-9.]+ MiB' 'everything kept' 'dense_1 matmul'; do
   says "$out" "$line"
 done
 plan_json() {  # STATUS ARGUMENTS… -- CONDITION over `found`

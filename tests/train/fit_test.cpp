@@ -460,6 +460,7 @@ TEST(fit, mistakes_are_told) {
   says(data::from_tensor_slices({ones({4, 3})}).batch(2), {.optimizer = &sgd, .loss = loss}, "2 or 3 parts");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 2.0}}}, "integer dtype");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .epochs = -1}, "0 or more");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .memory_budget = 1024, .eager = true}, "expected no budget");
   const auto endless = rows(8).batch(4).repeat();
   says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");

@@ -2,6 +2,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -196,6 +197,15 @@ void print_result(const Run& run, const Run::Result& result, const std::string& 
     std::cout << "test " << run.metric_title() << ' ' << std::setprecision(4) << *value << '\n';
 }
 
+// The library has told which batch; the file has the example.
+void warn_of_test(const train::Logs& test, const Datasets& datasets) {
+  const bool finite =
+      std::all_of(test.begin(), test.end(), [](const auto& value) { return std::isfinite(value.second); });
+  if (finite) return;
+  if (const auto first = first_not_finite(datasets); !first.empty())
+    print_warning("the first example that is not finite, counted from 0, is " + first);
+}
+
 std::string hint_of_data(const std::string& first) {
   return "mend the data or leave such examples out" + (first.empty() ? "" : "; the first, counted from 0, is " + first);
 }
@@ -230,6 +240,7 @@ int train(const TrainOptions& options) {
     print_result(run, result, sample);
     std::cout << folder << "/report.html\n";
   }
+  if (result.history.stopped_because.empty()) warn_of_test(result.test, run.datasets());
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
                 lines->data_are_finite() ? "try a smaller --lr, or --global-clip-norm 1"

@@ -114,9 +114,8 @@ void tune_finders(const TuneOptions& options) {
   const auto example = iterator.next();
   ordered_json last{{"final", true}};
   if (run.memory_budget() > 0) {
-    const auto batch = train::find_batch_size(
-        run.model(), *example,
-        {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
+    const auto batch =
+        train::find_batch_size(run.model(), *example, run.fit_options({std::make_shared<WithGradientNorms>()}));
     if (!options.json) std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
     last["batch"] = batch.suggestion, last["largest_batch"] = batch.largest;
   }

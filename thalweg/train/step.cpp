@@ -144,6 +144,8 @@ BatchFunction::BatchFunction(std::string name, const Model& model, const StepOpt
                 {.name = std::move(name), .memory_budget = options.memory_budget, .precision = options.precision}) {
   TW_CHECK_USER(!options.eager || options.precision == Precision::f32, "fit", "leave .precision or .eager out",
                 "expected f32 where steps are not compiled, got {}", dtype_of(options.precision));
+  TW_CHECK_USER(!options.eager || options.memory_budget == 0, "fit", "leave .memory_budget or .eager out",
+                "expected no budget where steps are not compiled, got {}", format_bytes(options.memory_budget));
   TW_CHECK_USER(static_cast<bool>(options.loss), "fit", "give one: {.loss = tw::losses::mean_squared_error}",
                 "expected a loss, got none");
 }
