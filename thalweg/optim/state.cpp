@@ -41,6 +41,7 @@ Pipeline::Pipeline(std::string name, CommonOptions options, std::unique_ptr<Rule
 }
 
 void Pipeline::set_accumulate_steps(int steps) {
+  const std::lock_guard lock(mutex_);
   TW_CHECK(failed_precondition, steps == options_.accumulate_steps || entries_.empty(), "set_accumulate_steps",
            "make a new optimizer", "expected a call before the first apply(), got one after it");
   options_.accumulate_steps = steps;
@@ -96,6 +97,7 @@ std::vector<Accumulator::State> Pipeline::take_state(std::map<std::string, Tenso
 }
 
 void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
+  const std::lock_guard lock(mutex_);
   state();  // names are unique
   auto left = values;
   const auto accumulated = take_state(left);
@@ -103,6 +105,11 @@ void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
   for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].accumulator.set_state(accumulated[i], calls_);
   pending_ = std::move(left);
   restored_ = entries_.empty();
+}
+
+void Pipeline::check_state(std::map<std::string, Tensor> values) const {
+  const std::lock_guard lock(mutex_);
+  take_state(values);
 }
 
 // After the state is made nothing may be left.
@@ -132,6 +139,7 @@ Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
 }
 
 void Pipeline::build(const std::vector<Variable>& variables) {
+  const std::lock_guard lock(mutex_);
   TW_CHECK(failed_precondition, entries_.empty(), name_.c_str(), "make a new optimizer for other variables",
            "expected an optimizer without state, got one for {} variables", entries_.size());
   const PauseRecording pause;
@@ -156,6 +164,7 @@ std::vector<Variable> Pipeline::lasting_variables() const {
 }
 
 std::vector<Variable> Pipeline::variables() const {
+  const std::lock_guard lock(mutex_);
   auto list = lasting_variables();
   for (const auto& entry : entries_)
     for (const auto& variable : entry.accumulator.variables()) list.push_back(variable);
@@ -163,6 +172,7 @@ std::vector<Variable> Pipeline::variables() const {
 }
 
 void Pipeline::trim() {
+  const std::lock_guard lock(mutex_);
   for (auto& entry : entries_) entry.accumulator.trim(calls_);
 }
 
