@@ -274,7 +274,12 @@ Callback::~Callback() = default;
 
 History fit(const Model& model, const data::Dataset& data, const FitOptions& options) {
   check(data, options);
-  return Loop(model, data, options).run();
+  try {
+    return Loop(model, data, options).run();
+  } catch (...) {
+    end_line();  // of a progress bar: what tells of the error begins its own
+    throw;
+  }
 }
 
 Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {
