@@ -84,7 +84,9 @@ Item::Item(nn::Module* module)
     : Item(
           "module",
           [module] {
-            return ItemState{values_of(with_masks(*module)), {}};
+            ItemState state{values_of(with_masks(*module)), {}};
+            state.tensors.merge(waiting_values(*module));
+            return state;
           },
           [module](const ItemState& state) { load_module(*module, state); },
           [module](const ItemState& state) { check_module(*module, state.tensors); }) {}

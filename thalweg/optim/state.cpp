@@ -72,11 +72,13 @@ Variable Pipeline::make_state(const std::string& name, const Shape& shape, doubl
 }
 
 std::map<std::string, Variable> Pipeline::state() const {
+  const std::lock_guard lock(mutex_);
   std::map<std::string, Variable> by_name;
   for (const auto& variable : variables())
     TW_CHECK_USER(by_name.emplace(variable.name(), variable).second, "optimizer",
                   "give the variables that are trained different names",
                   "expected state of different names, got \"{}\" twice", variable.name());
+  for (const auto& [name, value] : pending_) by_name.emplace(name, Variable(value, {.name = name, .trainable = false}));
   return by_name;
 }
 
