@@ -76,6 +76,10 @@ run 1 plan cnn --memory-budget 1MiB
 says "$out" 'smallest feasible budget [0-9]+ bytes'
 run 0 plan mlp --svg "$picture" --memory-budget 1.5GiB
 says "$picture" '^<svg xmlns='
+for command in 'plan gpt' "train gpt --data $0"; do
+  run 1 $command --set layers=1000000000  # at once: before anything is built
+  says "$err" '^error: \[gpt\] expected a model that fits .* got one that needs [0-9.]+ PiB or more, most of it because of "layers"$'
+done
 run 1 plan mlp --svg /nowhere/plan.svg
 says "$err" '^error: .*/nowhere/plan.svg'
 

@@ -25,6 +25,7 @@ void message(const char* kind, const char* colour, const std::string& text) {
 
 // Hints as the library words them, whole: others are left as they are.
 std::string in_own_words(const std::string& error) {
+  constexpr const char* smaller = "choose a smaller --batch, or smaller sizes of the model by --set";
   static constexpr std::pair<std::string_view, const char*> words[] = {
       {"set .missing for empty fields", "fill in the empty fields"},
       {"write a number there, leave the column out of .columns, or give it another dtype",
@@ -32,6 +33,8 @@ std::string in_own_words(const std::string& error) {
       {"use TextUnit::bytes, or convert the file to UTF-8", "convert the file to UTF-8"},
       {"raise .max_record", "store shorter records"},
       {"scale the image down, or raise .max_pixels", "scale the image down"},
+      {"use a smaller batch, free tensors or a persistent tape, or raise config::memory_limit", smaller},
+      {"use a smaller batch or set config::memory_limit below the machine's memory", smaller},
   };
   constexpr std::string_view mark = "\n  hint: ";
   const auto hint = error.rfind(mark);

@@ -11,7 +11,8 @@ models::TrainingStep make_step(const PlanOptions& options) {
   try {
     return models::make_step(options.model, {options.batch, parse_settings("--set", options.settings)});
   } catch (const Error& wrong) {
-    throw UsageError(wrong.what());
+    if (wrong.code() == ErrorCode::invalid_argument) throw UsageError(wrong.what());
+    throw;
   }
 }
 
@@ -24,6 +25,7 @@ void print_json(const models::TrainingStep& step, const std::string& answer) {
 }  // namespace
 
 int plan(const PlanOptions& options) {
+  limit_memory();
   const models::TrainingStep step = make_step(options);
   const std::int64_t budget = options.memory_budget.empty() ? 0 : parse_size(options.memory_budget);
   const auto optimizer = models::make_optimizer(step.optimizer);

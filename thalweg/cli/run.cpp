@@ -63,6 +63,7 @@ ModelMetric metric_of(const std::string& model, const models::Settings& settings
 
 Run::Run(const TrainOptions& options) : options_(options) {
   check(options);
+  limit_memory();
   if (options.threads > 0) config::set_threads(options.threads);
   random::set_seed(options.seed);
   settings_ = parse_settings("--set", options.settings);

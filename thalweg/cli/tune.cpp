@@ -20,7 +20,8 @@ void check_value(TrainOptions options, const std::string& name, const std::strin
   try {
     models::make_step(options.model, {options.batch, parse_settings("--set", options.settings)});
   } catch (const Error& wrong) {
-    throw UsageError(wrong.what());
+    if (wrong.code() == ErrorCode::invalid_argument) throw UsageError(wrong.what());
+    throw;
   }
 }
 
