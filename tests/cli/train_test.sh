@@ -157,6 +157,17 @@ run 2 tune "${small[@]}" --steps 1
 run 0 tune --help
 ! grep -q resume "$out" || fault "tune does not resume"
 
+# A run that has nothing left to do leaves its end as it was.
+tail -1 whole/log.jsonl > end.json
+run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --resume
+diff <(tail -1 whole/log.jsonl) end.json || fault "going on with a run that has ended changed its end"
+
+# A reader that goes away ends the run, which is saved.
+"$program" train "${small[@]}" --epochs 100000 --json --out unread 2> "$err" | head -1 > /dev/null
+[ "${PIPESTATUS[0]}" -eq 1 ] || fault "nobody reads: status 1"
+says "$err" 'training stopped: standard output takes no more lines'
+[ "$(cat unread/checkpoints/latest)" = "step-$(grep -c grad_norm unread/log.jsonl)" ] || fault "nobody reads: the last step must be saved"
+
 # A test that is not finite is told, and where; no score of a grid can be the best then.
 python3 - << 'EOP'
 with open("holes.csv", "w") as file:
