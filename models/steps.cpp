@@ -121,6 +121,9 @@ StepParts gpt(std::int64_t batch, SettingsReader& set) {
       .done("gpt");
   const Spec tokens{i32, {batch, set.count("time", options.context)}};
   const double clip = set.number("clip", 1.0);  // of the gradients' global norm; 0: none
+  if (!(clip >= 0))
+    throw Error(ErrorCode::invalid_argument, "gpt", "expected a clip of 0 or more, got " + std::to_string(clip),
+                "1 is usual, 0 is for none");
   return classifier<Gpt>(options, tokens, tokens,
                          {.name = "adamw",
                           .learning_rate = 3e-4,

@@ -80,6 +80,8 @@ for command in 'plan gpt' "train gpt --data $0"; do
   run 1 $command --set layers=1000000000  # at once: before anything is built
   says "$err" '^error: \[gpt\] expected a model that fits .* got one that needs [0-9.]+ PiB or more, most of it because of "layers"$'
 done
+run 1 plan cnn --set size=1
+says "$err" 'hint: take larger images, or fewer layers$'
 run 1 plan mlp --svg /nowhere/plan.svg
 says "$err" '^error: .*/nowhere/plan.svg'
 

@@ -151,6 +151,10 @@ says "$out" '^batch: [1-9]'
 says "$out" '^lr: [0-9.e-]+$'
 run 0 tune "${small[@]}" --steps 3
 [ "$(grep -c '^[0-9]' "$out")" -eq 4 ] || fault "--steps 3 must try three rates"
+run 1 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_error
+says "$err" 'all runs failed, the first one with: \[tune\] it has a test loss, which does not compare with a test accuracy'
+run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
+says "$err" 'expected one --loss where the loss is the score'
 run 2 tune "${small[@]}" --schedule cosine
 says "$err" '^error: expected a constant rate where one is searched for, got --schedule cosine'
 run 2 tune "${small[@]}" --steps 1

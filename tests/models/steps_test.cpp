@@ -65,6 +65,7 @@ TEST(steps, measured_peak_is_the_predicted_one) {
 
 TEST(steps, say_what_can_be_set) {
   expect_refused("perceptron", {}, "models are mlp, cnn");
+  expect_refused("gpt", {1, {{"clip", "-1"}}}, "expected a clip of 0 or more");
   expect_refused("mlp", {.settings = {{"layers", "3"}}}, "settings are classes, hidden, inputs");
   expect_refused("mlp", {.settings = {{"hidden", "16,x"}}}, "with commas between them");
   expect_refused("mlp", {.settings = {{"hidden", ""}}}, "with commas between them");

@@ -400,8 +400,10 @@ TEST(fit, a_validation_that_is_not_finite_is_told) {
   EXPECT_EQ(warnings, std::vector<std::string>());
   validate(Tensor::from(std::vector<float>{1, 1, 1, none}, {4, 1}), losses::mean_squared_error);
   validate(full({4, 1}, 1e30), losses::mean_squared_error);
+  validate(Tensor::from(std::vector<float>{-none, 1, 1, 1}, {4, 1}), losses::mean_squared_error);
   set_log_handler(print_warning);
-  ASSERT_EQ(warnings.size(), 2u);
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_TRUE(warnings[2].starts_with("fit: val_loss is nan")) << warnings[2];
   EXPECT_EQ(warnings[0],
             "fit: val_loss is nan after epoch 1: batch 1 of the validation, counted from 0, has nan in the labels: "
             "value 0 of example 1 of the batch; mend the data or leave such examples out");

@@ -33,6 +33,7 @@ std::string in_own_words(const std::string& error) {
       {"use TextUnit::bytes, or convert the file to UTF-8", "convert the file to UTF-8"},
       {"raise .max_record", "store shorter records"},
       {"scale the image down, or raise .max_pixels", "scale the image down"},
+      {"use {.padding = tw::same}, a smaller window or a larger input", "take larger images, or fewer layers"},
       {"use a smaller batch, free tensors or a persistent tape, or raise config::memory_limit", smaller},
       {"use a smaller batch or set config::memory_limit below the machine's memory", smaller},
   };

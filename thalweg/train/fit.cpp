@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
@@ -19,9 +20,15 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// Of a NaN the sign says nothing, and is not to be told.
+double value_of(const Tensor& scalar) {
+  const auto value = scalar.item<double>();
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
 void add(EpochSums& sums, const StepResult& result, const data::Element& element) {
   const auto examples = static_cast<double>(element[0].shape()[0]);
-  sums.loss += result.loss.item<double>() * examples;
+  sums.loss += value_of(result.loss) * examples;
   sums.examples += examples;
 }
 
@@ -33,7 +40,7 @@ void update(const std::vector<metrics::Metric*>& metrics, const Model& model, co
 void write_logs(Logs& logs, const std::string& prefix, const EpochSums& sums,
                 const std::vector<metrics::Metric*>& metrics) {
   logs.set(prefix + "loss", sums.mean());
-  for (const auto* metric : metrics) logs.set(prefix + metric->name(), metric->result().item<double>());
+  for (const auto* metric : metrics) logs.set(prefix + metric->name(), value_of(metric->result()));
 }
 
 // Loss and metrics of a data set into the logs. Gives back what is not finite in the first batch whose loss is not.
@@ -182,7 +189,7 @@ class Loop {
   void run_step(const data::Element& element) {
     const auto start = Clock::now();
     const StepResult result = step_(element);
-    session_.loss = result.loss.item<double>();
+    session_.loss = value_of(result.loss);
     session_.step_seconds = seconds_since(start);
     ++session_.step, ++session_.epoch_step;
     session_.batch = element[0].shape()[0];
