@@ -297,6 +297,17 @@ TEST(fit, an_interrupt_finishes_the_step_and_saves) {
                Error);  // the folder is taken
 }
 
+TEST(fit, a_terminal_that_goes_away_is_an_interrupt) {
+  auto model = net();
+  optim::SGD sgd;
+  const auto close = every_step([](Session& session) {
+    if (session.step == 2) ::raise(SIGHUP), ::raise(SIGHUP);  // by the system and by the shell
+  });
+  const History history =
+      fit(model, rows(64).batch(8), {.optimizer = &sgd, .loss = losses::mean_squared_error, .callbacks = {close}});
+  EXPECT_TRUE(history.interrupted);
+}
+
 TEST(fit, an_interrupt_while_validating_begins_no_other_step) {
   auto model = net();
   optim::SGD sgd;
