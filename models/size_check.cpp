@@ -14,11 +14,6 @@ std::string text_of(double bytes) { return format_bytes(static_cast<std::int64_t
 }  // namespace
 
 SizeCheck& SizeCheck::add(double weights, const char* what, std::int64_t times) {
-  gradient_ = std::max(gradient_, weights * sizeof(float));
-  return add_tables(weights, what, times);
-}
-
-SizeCheck& SizeCheck::add_tables(double weights, const char* what, std::int64_t times) {
   const double bytes = static_cast<double>(times) * (weights * sizeof(float) + beside);
   bytes_ += bytes;
   if (bytes > most_) most_ = bytes, what_ = what;
@@ -29,11 +24,10 @@ void SizeCheck::done(const std::string& model) const {
   const auto hardware = config::describe_hardware();
   std::int64_t memory = hardware.memory_available;
   if (hardware.memory_limit > 0) memory = std::min(memory, hardware.memory_limit);
-  const double bytes = bytes_ + gradient_;
-  if (memory == 0 || bytes <= static_cast<double>(memory)) return;
+  if (memory == 0 || bytes_ <= static_cast<double>(memory)) return;
   throw Error(ErrorCode::resource_exhausted, model,
               "expected a model that fits into " + format_bytes(memory) + ", which are free, got one that needs " +
-                  text_of(bytes) + " or more, most of it because of \"" + what_ + "\"",
+                  text_of(bytes_) + " or more, most of it because of \"" + what_ + "\"",
               std::string("choose less for ") + what_);
 }
 

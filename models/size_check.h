@@ -11,15 +11,12 @@ class SizeCheck {
  public:
   // `times` parts of so many weights each; `what` is the setting to lower.
   SizeCheck& add(double weights, const char* what, std::int64_t times = 1);
-  // The same of tables, whose gradients are few rows.
-  SizeCheck& add_tables(double weights, const char* what, std::int64_t times);
   // Throws resource_exhausted.
   void done(const std::string& model) const;
 
  private:
   double bytes_ = 0;
-  double gradient_ = 0;  // bytes, of one part: it is there beside all weights
-  double most_ = 0;      // bytes that one call has added
+  double most_ = 0;  // that one call has added
   const char* what_ = "";
 };
 

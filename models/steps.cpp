@@ -151,7 +151,7 @@ StepParts two_tower(std::int64_t batch, SettingsReader& set) {
   const std::int64_t rows = set.count("rows", 100'000);
   const TwoTowerOptions options{
       .users = rows, .items = rows, .size = set.count("size", 16), .units = set.count("units", 32)};
-  SizeCheck().add_tables(real(rows) * real(options.size), "rows", 2).done("recsys");
+  SizeCheck().add(real(rows) * real(options.size), "rows", 2).done("recsys");
   const auto model = std::make_shared<TwoTower>(options);
   return recommender(model, batch, set.count("inputs", 13), 2, [model](const Tensor& numbers, const Tensor& ids) {
     const auto columns = unstack(ids, 1);
@@ -167,8 +167,7 @@ StepParts recsys(std::int64_t batch, SettingsReader& set) {
                             .bottom = set.counts("bottom", {64, 16}),
                             .top = set.counts("top", {256, 64})};
   SizeCheck()
-      .add_tables(real(options.rows) * real(options.size), options.tables > options.rows ? "tables" : "rows",
-                  options.tables)
+      .add(real(options.rows) * real(options.size), options.tables > options.rows ? "tables" : "rows", options.tables)
       .done("recsys");
   const auto model = std::make_shared<Dlrm>(options);
   return recommender(model, batch, set.count("inputs", 13), options.tables,

@@ -147,10 +147,11 @@ TEST(generated_code, every_row_and_its_derivatives_give_the_kernels_bits) {
 }
 
 Program random_program(std::mt19937& random, int inputs, int instructions) {
-  static constexpr Row rows[] = {
-      Row::add,     Row::subtract, Row::multiply,   Row::divide,      Row::maximum,  Row::where, Row::less,
-      Row::equal,   Row::isnan,    Row::logical_or, Row::logical_not, Row::square,   Row::sqrt,  Row::tanh,
-      Row::sigmoid, Row::relu,     Row::clip,       Row::floor,       Row::gelu_erf, Row::log1p, Row::leaky_relu};
+  static constexpr Row rows[] = {Row::add,         Row::subtract, Row::multiply, Row::divide,        Row::maximum,
+                                 Row::where,       Row::less,     Row::equal,    Row::isnan,         Row::logical_or,
+                                 Row::logical_not, Row::square,   Row::sqrt,     Row::tanh,          Row::sigmoid,
+                                 Row::relu,        Row::clip,     Row::floor,    Row::gelu_erf,      Row::log1p,
+                                 Row::leaky_relu,  Row::neg,      Row::abs,      Row::round_to_bf16, Row::round_to_f16};
   Program program{.inputs = inputs, .constants = {0, -0.0, 1, 0.7}, .instructions = {}, .outputs = {}};
   for (int i = 0; i < instructions; ++i) {
     const Row row = rows[random() % std::size(rows)];
@@ -189,6 +190,36 @@ TEST(generated_code, random_programs_over_random_operands) {
       }
       const DType stored[] = {f32, f16, bf16, DType::boolean};
       compare(program, in, {wide ? f64 : stored[random() % 4], shape});
+    }
+  });
+}
+
+// Every bf16 through programs that hand it on, pick, or change it: code leaves out roundings that change nothing.
+TEST(generated_code, rounds_to_bf16_as_the_kernels_do) {
+  const Program programs[] = {
+      {.inputs = 2, .constants = {}, .instructions = {{Row::relu, {0, -1, -1}}}, .outputs = {2}},
+      {.inputs = 2,
+       .constants = {0},
+       .instructions = {{Row::greater, {0, 2, -1}}, {Row::where, {3, 1, 2}}, {Row::round_to_bf16, {4, -1, -1}}},
+       .outputs = {5}},
+      {.inputs = 2,
+       .constants = {1 / 3.},
+       .instructions = {{Row::maximum, {0, 2, -1}}, {Row::abs, {1, -1, -1}}, {Row::neg, {4, -1, -1}}},
+       .outputs = {3, 4, 5}},
+      {.inputs = 2,
+       .constants = {},
+       .instructions = {{Row::add, {0, 1, -1}}, {Row::round_to_bf16, {2, -1, -1}}, {Row::square, {3, -1, -1}}},
+       .outputs = {3, 4}}};
+  for_each_generating_target([&] {
+    std::mt19937 random(6);
+    std::vector<Owned> in;
+    in.emplace_back(Spec{bf16, {65536}});
+    for (int i = 0; i < 65536; ++i) in[0].array().as<BFloat16>()[i].bits = static_cast<std::uint16_t>(i);
+    for (const DType other : {bf16, f32}) {
+      in.resize(1, Owned({bf16, {0}}));
+      in.push_back(some_array(random, {other, {65536}}));
+      for (const Program& program : programs)
+        for (const DType result : {bf16, f32}) compare(program, in, {result, {65536}});
     }
   });
 }

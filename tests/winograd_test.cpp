@@ -99,6 +99,28 @@ struct Operands {
   Floats run(int tile, Direction direction) const {
     return run(tile, direction, convolution_workspace(tile, direction, c));
   }
+
+  // From bf16 of the same values to bf16, or to f32 for wide gradients.
+  Floats run_bf16(int tile, Direction direction, bool wide_gradient) const {
+    Convolution narrow = c;
+    narrow.dtype = DType::bf16, narrow.wide_gradient = wide_gradient;
+    const std::vector<BFloat16> first = rounded(a(direction)), second = rounded(b(direction));
+    const bool wide = wide_gradient && direction == Direction::backward_weights;
+    Floats out(like_result(direction).size(), NAN);
+    std::vector<BFloat16> narrow_out(out.size(), BFloat16(NAN));
+    Workspace workspace(convolution_workspace(tile, direction, narrow));
+    const auto bytes = [](const auto& values) { return reinterpret_cast<const std::byte*>(values.data()); };
+    convolution(tile, direction, narrow,
+                {bytes(first), bytes(second), const_cast<std::byte*>(wide ? bytes(out) : bytes(narrow_out))},
+                workspace.span());
+    return wide ? out : Floats(narrow_out.begin(), narrow_out.end());
+  }
+
+  static std::vector<BFloat16> rounded(const Floats& values) {
+    std::vector<BFloat16> result;
+    for (const float value : values) result.emplace_back(value);
+    return result;
+  }
 };
 
 Operands integers(const Convolution& c) {
@@ -155,6 +177,27 @@ TEST(Winograd, errors_are_small) {
         EXPECT_LT(largest_error(expected, operands.run(2, direction)), 1e-5) << describe(c, 2, direction);
       });
     }
+  }
+}
+
+// bf16 is read and written; between that all is as for f32.
+TEST(Winograd, bf16_gives_the_rounded_results_of_f32) {
+  for (const Convolution& c : varied()) {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    const Operands operands(c, [&] { return static_cast<float>(BFloat16(normal(random))); });
+    testing::for_each_target([&] {
+      for (const int tile : {2, 4})
+        for (const Direction direction : kDirections) {
+          SCOPED_TRACE(describe(c, tile, direction));
+          const Floats exact = operands.run(tile, direction);
+          const auto rounded = Operands::rounded(exact);
+          const Floats expected(rounded.begin(), rounded.end());
+          EXPECT_TRUE(testing::same_bits(operands.run_bf16(tile, direction, false), expected));
+          const bool wide = direction == Direction::backward_weights;
+          EXPECT_TRUE(testing::same_bits(operands.run_bf16(tile, direction, true), wide ? exact : expected));
+        }
+    });
   }
 }
 
@@ -251,7 +294,7 @@ TEST(Winograd, weights_are_polynomials_at_the_points) {
         const Problem p{1, 8, 8, 16, 8, 8, 16, 1, 1, turned};
         const std::int64_t step = plane(16 * kPanel);
         Floats u(static_cast<std::size_t>(winograd::points(tile) * step));
-        kernels(tile).weights(p, operands.w.data(), 0, 0, 16, u.data());
+        kernels(tile, f32).weights(p, operands.w.data(), 0, 0, 16, u.data());
         const auto& finite = points[tile == 2 ? 0 : 1];
         const auto count = finite.size() + 1;
         for (std::size_t point = 0; point < count * count; ++point)
@@ -288,7 +331,7 @@ TEST(Winograd, chosen_where_it_pays) {
   Convolution c = convolution_of(8, 32, 32, 64, 64);
   c.strict = true;
   EXPECT_EQ(chosen(c), direct);
-  c.strict = false, c.dtype = DType::bf16;
+  c.strict = false, c.dtype = DType::f16;
   EXPECT_EQ(chosen(c), direct);
   c.dtype = DType::f32, c.groups = 2;
   EXPECT_EQ(chosen(c), direct);
@@ -296,6 +339,23 @@ TEST(Winograd, chosen_where_it_pays) {
   EXPECT_EQ(chosen(c), direct);
   c.dilation = {1, 1, 1}, c.stride = {2, 1, 1};
   EXPECT_EQ(chosen(c), direct);
+}
+
+// There direct convolution is twice as fast.
+TEST(Winograd, chosen_for_bf16_where_it_pays) {
+  const auto chosen = [](Convolution c) {
+    c.dtype = DType::bf16;
+    std::vector<int> tiles;
+    for (const Direction direction : kDirections) tiles.push_back(tile_size(direction, c));
+    return tiles;
+  };
+  const std::vector<int> four{4, 4, 4}, direct{0, 0, 0};
+  EXPECT_EQ(chosen(convolution_of(8, 56, 56, 64, 64)), four);
+  EXPECT_EQ(chosen(convolution_of(8, 14, 14, 256, 256)), four);
+  EXPECT_EQ(chosen(convolution_of(128, 13, 13, 32, 64, 0, 0)),
+            (std::vector<int>{4, 0, 4}));                          // dx fills its tiles badly
+  EXPECT_EQ(chosen(convolution_of(8, 128, 128, 16, 16)), direct);  // transforms cost more
+  EXPECT_EQ(chosen(convolution_of(64, 6, 6, 64, 64)), direct);
 }
 
 }  // namespace

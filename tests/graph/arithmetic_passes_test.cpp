@@ -110,6 +110,73 @@ TEST(Passes, pool_first_keeps_every_bit) {
   }
 }
 
+List biased_and_pooled(const List& x, const Pool& pool) {
+  GradientTape tape;
+  for (const auto& input : {x[0], x[1]}) tape.watch(input);
+  const Tensor y = relu(max_pool(x[0] + x[1], pool));
+  const auto gradients = tape.gradient(y, List{x[0], x[1]}, {.output_gradients = {x[2]}});
+  return {y, gradients[0], gradients[1]};
+}
+
+TEST(Passes, pool_first_adds_biases_to_the_largest_in_16_bits) {
+  Graph graph = traced({{f32, {2, 4, 4, 3}}, {f32, {3}}, {f32, {2, 2, 2, 3}}}, [](const List& x) {
+    const List step = biased_and_pooled(x, {});
+    return List{step[0], exp(step[1]), step[2]};
+  });
+  EXPECT_EQ(print(pool_first(graph)), print(graph));
+  graph.precision = Precision::bf16;
+  expect_pass(pool_first, graph, R"(
+function "f" (%0 f32 [2, 4, 4, 3], %1 f32 [3], %2 f32 [2, 2, 2, 3]) in bf16
+%3 f32 [2, 4, 4, 3] = add %0 %1
+%4 f32 [2, 2, 2, 3] = max_pool %3 {size = [2], strides = [], padding = 0}
+%5 f32 [2, 2, 2, 3] = relu %4
+%6 f32 [2, 2, 2, 3] = fused %5 %2 {inputs = 2, constants = [0], rows = "greater where", operands = [0, 2, -1, 3, 1, 2], outputs = [4], dtypes = []}
+%7 f32 [2, 4, 4, 3] = max_pool_backward %3 %6 {size = [2], strides = [], padding = 0}
+%8 f32 [3] = reduce_sum %7 {axes = 0, axes = [0, 1, 2], keepdims = 0, wide_result = 0}
+%9 f32 [3] = reshape %8 {shape = [3]}
+%10 f32 [2, 4, 4, 3] = exp %7
+return %5, %10, %9
+)",
+              R"(
+function "f" (%0 f32 [2, 4, 4, 3], %1 f32 [3], %2 f32 [2, 2, 2, 3]) in bf16
+%11 f32 [2, 2, 2, 3] = max_pool %0 {size = [2], strides = [], padding = 0}
+%12 f32 [2, 2, 2, 3] = add %11 %1
+%5 f32 [2, 2, 2, 3] = relu %12
+%6 f32 [2, 2, 2, 3] = fused %5 %2 {inputs = 2, constants = [0], rows = "greater where", operands = [0, 2, -1, 3, 1, 2], outputs = [4], dtypes = []}
+%14 f32 [2, 4, 4, 3] = max_pool_backward %0 %6 {size = [2], strides = [], padding = 0}
+%13 f32 [3] = reduce_sum %6 {axes = 0, axes = [0, 1, 2], keepdims = 0, wide_result = 0}
+%9 f32 [3] = reshape %13 {shape = [3]}
+%10 f32 [2, 4, 4, 3] = exp %14
+return %5, %10, %9
+)");
+}
+
+// Whole numbers are exact in 16 bits: ties, overlapping windows and padding give what eager ones do.
+TEST(Passes, pool_first_adds_biases_where_they_belong) {
+  const Tensor x = round(random::uniform({2, 9, 9, 3}, {.low = -3, .high = 3, .seed = 1}));
+  const Tensor bias = Tensor::from(std::vector<float>{-2, 0, 1}, {3});
+  for (const Pool& pool :
+       {Pool{}, Pool{.size = {3}, .strides = {2}, .padding = same}, Pool{.size = {3}, .strides = {1}}}) {
+    const List in{x, bias, round(random::uniform(max_pool(x, pool).shape(), {.low = -2, .high = 2, .seed = 2}))};
+    const auto step = [&](const List& list) { return biased_and_pooled(list, pool); };
+    const List want = step(in);
+    for (const Precision precision : {Precision::bf16, Precision::f16}) {
+      const List got = function(step, {.name = "pools", .precision = precision})(in);
+      for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].to_vector<float>(), want[i].to_vector<float>());
+    }
+  }
+}
+
+// What else reads the sum, and what is no bias, leaves it where it is.
+TEST(Passes, pool_first_leaves_other_sums_alone) {
+  Graph graph = traced({{f32, {2, 4, 4, 3}}, {f32, {3}}, {f32, {2, 4, 4, 3}}, {f32, {4, 3}}}, [](const List& x) {
+    const Tensor read_twice = x[0] + x[1];
+    return List{max_pool(read_twice), exp(read_twice), max_pool(x[0] + x[2]), max_pool(x[0] + x[3])};
+  });
+  graph.precision = Precision::bf16;
+  EXPECT_EQ(print(pool_first(graph)), print(graph));
+}
+
 // A training step of a batch norm and a pool: what it gives, and what with these windows becomes of its graph.
 List normed_and_pooled(const List& x, const Pool& pool) {
   GradientTape tape;

@@ -179,7 +179,8 @@ namespace {
 const std::set<std::string> never_split{"batch_norm",      "batch_norm_backward",
                                         "batch_norm_pool", "batch_norm_pool_backward",
                                         "distinct_rows",   "fill",
-                                        "fused_each",      "limit_skips",
+                                        "fused_each",      "fused_product",
+                                        "limit_skips",     "product_squares",
                                         "put_rows",        "random_tensor",
                                         "take_rows"};
 

@@ -8,6 +8,7 @@
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/plan/batch_split.h"
 #include "thalweg/plan/group_updates.h"
+#include "thalweg/plan/join_products.h"
 #include "thalweg/plan/micro_batches.h"
 #include "thalweg/plan/rematerialise.h"
 #include "thalweg/plan/schedule.h"
@@ -89,6 +90,7 @@ Draft make_draft(Graph graph, int effort) {
     draft.recomputed = choice.values(draft.graph);
     draft.graph = schedule(recompute_nodes(draft.graph, choice));
   }
+  draft.graph = join_products(std::move(draft.graph));
   draft.boundary = settle_outputs(draft.graph);
   draft.graph = group_updates(std::move(draft.graph));  // by now all updates that are left write their variables
   draft.memory = plan_memory(draft.graph, draft.boundary, false);

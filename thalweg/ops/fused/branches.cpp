@@ -124,10 +124,16 @@ std::shared_ptr<const Branches> branches_of(const Program& program) {
       Branches{predicate, branch_of(program, predicate, true), branch_of(program, predicate, false)});
 }
 
-bool run_branch(const Branches& branches, Arrays in, Arrays out) {
+const Branch* chosen_branch(const Branches& branches, Arrays in) {
   const Array& predicate = in[static_cast<std::size_t>(branches.predicate)];
-  if (predicate.dtype() != boolean || predicate.size() != 1) return false;
-  const Branch& branch = *predicate.as<const bool>() ? branches.if_true : branches.if_false;
+  if (predicate.dtype() != boolean || predicate.size() != 1) return nullptr;
+  return *predicate.as<const bool>() ? &branches.if_true : &branches.if_false;
+}
+
+bool run_branch(const Branches& branches, Arrays in, Arrays out) {
+  const Branch* chosen = chosen_branch(branches, in);
+  if (!chosen) return false;
+  const Branch& branch = *chosen;
   for (const auto& [output, input] : branch.inherits)
     if (!stands_in_place(out[static_cast<std::size_t>(output)], in[static_cast<std::size_t>(input)])) return false;
   if (branch.makes.empty()) return true;

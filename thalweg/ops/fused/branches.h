@@ -26,6 +26,9 @@ struct Branches {
 // Null: no input decides anything.
 std::shared_ptr<const Branches> branches_of(const Program& program);
 
+// The one that the inputs choose; null: the predicate is no scalar.
+const Branch* chosen_branch(const Branches& branches, Arrays in);
+
 // Runs the branch that the inputs choose; false if that is not possible: the predicate is no scalar, or an output that
 // is an input does not stand in its place.
 bool run_branch(const Branches& branches, Arrays in, Arrays out);

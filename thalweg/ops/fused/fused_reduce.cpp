@@ -84,4 +84,11 @@ std::shared_ptr<const void> make_fused_reduce(std::shared_ptr<const Program> pro
   return std::make_shared<const FusedReduce>(FusedReduce{std::move(program), &reduction, std::move(attributes)});
 }
 
+bool adds_squares(const void* fused_reduce) {
+  const auto& op = *static_cast<const FusedReduce*>(fused_reduce);
+  const Program squares{1, {}, {{Row::square, {0, -1, -1}}}, {1}};
+  return op.reduction == &reduce_sum_info() && op.program->inputs == 1 &&
+         op.program->instructions == squares.instructions && op.program->outputs == squares.outputs;
+}
+
 }  // namespace thalweg

@@ -9,4 +9,7 @@ namespace thalweg {
 std::shared_ptr<const void> make_fused_reduce(std::shared_ptr<const Program> program, const OpInfo& reduction,
                                               std::shared_ptr<const void> attributes);
 
+// Whether a node of `fused_reduce` adds up the squares of its one input.
+bool adds_squares(const void* fused_reduce);
+
 }  // namespace thalweg

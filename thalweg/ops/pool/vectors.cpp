@@ -2,10 +2,11 @@
 // that reach it. Where windows do not overlap, an input position belongs to one place at most, which can write it.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "thalweg/backend/cpu/targets.h"
 #include "thalweg/core/thread_pool.h"
-#include "thalweg/ops/pool/kernels.h"
+#include "thalweg/ops/pool/taps.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "thalweg/ops/pool/vectors.cpp"
@@ -13,58 +14,7 @@
 #include <hwy/highway.h>
 // After foreach_target: compiled once per target.
 #include "thalweg/backend/cpu/narrow-inl.h"
-
-#ifndef THALWEG_OPS_POOL_VECTORS_SOURCE
-#define THALWEG_OPS_POOL_VECTORS_SOURCE
-namespace thalweg {
-namespace {
-
-constexpr std::int64_t most_taps = 64;
-constexpr std::int64_t task_elements = 32 * 1024;
-
-// Element offsets of what one place covers, or of the places that cover a position, and which tap of the window each
-// is.
-struct Taps {
-  std::int64_t offsets[most_taps];
-  float numbers[most_taps];
-  int count = 0;
-
-  void add(std::int64_t offset, std::int64_t number) {
-    offsets[count] = offset;
-    numbers[count++] = static_cast<float>(number);
-  }
-};
-
-// As for_box, index_of and tap_of would have it, with less arithmetic: this runs for every place.
-Taps taps_of(const PoolShape& shape, const PoolPlace& place) {
-  Taps taps;
-  const auto& [d, h, w] = shape.window;
-  const PoolRange in_d = covered(d, place.at[0]), in_h = covered(h, place.at[1]), in_w = covered(w, place.at[2]);
-  const auto start = [&](int axis, const WindowAxis& along) {
-    return place.at[axis] * along.stride - along.pad_before;
-  };
-  const std::int64_t first_d = start(0, d), first_h = start(1, h), first_w = start(2, w);
-  for (std::int64_t i = in_d.begin; i < in_d.end; ++i)
-    for (std::int64_t j = in_h.begin; j < in_h.end; ++j) {
-      const std::int64_t row = ((place.image * d.input + i) * h.input + j) * w.input;
-      const std::int64_t tap = ((i - first_d) * h.taps + j - first_h) * w.taps - first_w;
-      for (std::int64_t k = in_w.begin; k < in_w.end; ++k) taps.add((row + k) * shape.channels, tap + k);
-    }
-  return taps;
-}
-
-Taps places_over(const PoolShape& shape, const PoolPlace& position) {
-  Taps taps;
-  for_box(position, shape.window, covering, [&](const PoolPlace& place) {
-    taps.add(index_of(place, shape.window, &WindowAxis::output) * shape.channels,
-             tap_of(position, place, shape.window));
-  });
-  return taps;
-}
-
-}  // namespace
-}  // namespace thalweg
-#endif
+#include "thalweg/backend/cpu/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg {
@@ -72,7 +22,36 @@ namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using cpu::HWY_NAMESPACE::unroll;
 using math::load_as, math::store_as;
+
+// The bits of as many neighbours, one in each lane of 32 bits.
+template <class D, class S>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> load_bits(D d, const S* from) {
+  const hn::RebindToUnsigned<D> u;
+  if constexpr (sizeof(S) == sizeof(float))
+    return hn::BitCast(u, hn::LoadU(d, from));
+  else
+    return hn::PromoteTo(u, hn::LoadU(hn::Rebind<std::uint16_t, D>(), &from->bits));
+}
+
+template <class D, class S>
+HWY_INLINE void store_bits(D d, hn::Vec<hn::RebindToUnsigned<D>> bits, S* to) {
+  const hn::Rebind<std::uint16_t, D> narrow;
+  if constexpr (sizeof(S) == sizeof(float))
+    hn::StoreU(hn::BitCast(d, bits), d, to);
+  else
+    hn::StoreU(hn::TruncateTo(narrow, bits), narrow, &to->bits);
+}
+
+// A value that the type holds as it is.
+template <class D, class S>
+HWY_INLINE void store_exact(D d, hn::Vec<D> x, S* to) {
+  if constexpr (std::is_same_v<S, BFloat16>)
+    store_bits(d, hn::ShiftRight<16>(hn::BitCast(hn::RebindToUnsigned<D>(), x)), to);
+  else
+    store_as(d, x, to);
+}
 
 // body(vector tag, channel) over all channels; the last whole vector may overlap the one before.
 template <class Body>
@@ -88,31 +67,38 @@ void for_vectors(std::int64_t channels, Body body) {
   if (channels % lanes != 0) body(wide, channels - lanes);
 }
 
+// f(1), f(2), … f(taps.count - 1), with constants for windows of 2 x 2 and 3 x 3.
+template <class F>
+HWY_INLINE void for_other_taps(const Taps& taps, F f) {
+  const auto next = [&](auto t) THALWEG_INLINE_LAMBDA { f(t + 1); };
+  if (taps.count == 4) return unroll<3>(next);
+  if (taps.count == 9) return unroll<8>(next);
+  for (int t = 1; t < taps.count; ++t) f(t);
+}
+
 // A NaN is larger than any number.
 template <class S>
-void forward(const PoolShape& shape, const PoolPlace& place, const S* x, S* y) {
-  const Taps taps = taps_of(shape, place);
-  for_vectors(shape.channels, [&](auto d, std::int64_t c) {
+void forward(std::int64_t channels, const Taps& taps, const S* x, S* y) {
+  for_vectors(channels, [&](auto d, std::int64_t c) THALWEG_INLINE_LAMBDA {
     auto best = load_as(d, x + taps.offsets[0] + c);
-    for (int t = 1; t < taps.count; ++t) {
+    for_other_taps(taps, [&](int t) THALWEG_INLINE_LAMBDA {
       const auto value = load_as(d, x + taps.offsets[t] + c);
       best = hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::Ne(value, value)), value, best);
-    }
-    store_as(d, best, y + c);
+    });
+    store_exact(d, best, y + c);
   });
 }
 
 // The number of the first of the largest values.
 template <class D, class S>
-hn::Vec<D> largest_tap(D d, const Taps& taps, const S* x) {
+HWY_INLINE hn::Vec<D> largest_tap(D d, const Taps& taps, const S* x) {
   auto best = load_as(d, x + taps.offsets[0]), chosen = hn::Set(d, taps.numbers[0]);
-  for (int t = 1; t < taps.count; ++t) {
+  for_other_taps(taps, [&](int t) THALWEG_INLINE_LAMBDA {
     const auto value = load_as(d, x + taps.offsets[t]);
-    const auto first_nan = hn::And(hn::Ne(value, value), hn::Eq(best, best));
-    const auto larger = hn::Or(hn::Gt(value, best), first_nan);
+    const auto larger = hn::AndNot(hn::Le(value, best), hn::Eq(best, best));  // or the first NaN
     best = hn::IfThenElse(larger, value, best);
     chosen = hn::IfThenElse(larger, hn::Set(d, taps.numbers[t]), chosen);
-  }
+  });
   return chosen;
 }
 
@@ -124,19 +110,23 @@ HWY_INLINE V if_chosen(D d, V chosen, float number, V gradient) {
 
 // dy goes to the first of the largest values, zeros to the others.
 template <class S>
-void backward(const PoolShape& shape, const PoolPlace& place, const S* x, const S* dy, S* dx) {
-  const Taps taps = taps_of(shape, place);
-  for_vectors(shape.channels, [&](auto d, std::int64_t c) {
-    const auto chosen = largest_tap(d, taps, x + c), gradient = load_as(d, dy + c);
-    for (int t = 0; t < taps.count; ++t)
-      store_as(d, if_chosen(d, chosen, taps.numbers[t], gradient), dx + taps.offsets[t] + c);
+void backward(std::int64_t channels, const Taps& taps, const S* x, const S* dy, S* dx) {
+  for_vectors(channels, [&](auto d, std::int64_t c) THALWEG_INLINE_LAMBDA {
+    const auto chosen = largest_tap(d, taps, x + c);
+    const auto gradient = load_bits(d, dy + c);
+    const auto write = [&](int t) THALWEG_INLINE_LAMBDA {
+      const auto here =
+          hn::RebindMask(hn::RebindToUnsigned<decltype(d)>(), hn::Eq(chosen, hn::Set(d, taps.numbers[t])));
+      store_bits(d, hn::IfThenElseZero(here, gradient), dx + taps.offsets[t] + c);
+    };
+    write(0);
+    for_other_taps(taps, write);
   });
 }
 
 template <class S>
-void find_taps(const PoolShape& shape, const PoolPlace& place, const S* x, float* chosen) {
-  const Taps taps = taps_of(shape, place);
-  for_vectors(shape.channels, [&](auto d, std::int64_t c) { hn::StoreU(largest_tap(d, taps, x + c), d, chosen + c); });
+void find_taps(std::int64_t channels, const Taps& taps, const S* x, float* chosen) {
+  for_vectors(channels, [&](auto d, std::int64_t c) { hn::StoreU(largest_tap(d, taps, x + c), d, chosen + c); });
 }
 
 // dx of one position: the sum of dy over the places that chose it. chosen, dy [places, channels]
@@ -155,24 +145,25 @@ void sum_places(const PoolShape& shape, const PoolPlace& position, const float* 
 
 template <class S>
 void forward_places(const PoolShape& shape, std::int64_t begin, std::int64_t end, const void* x, void* y) {
-  for (std::int64_t i = begin; i < end; ++i)
-    forward(shape, place_of(i, shape.window, &WindowAxis::output), static_cast<const S*>(x),
-            static_cast<S*>(y) + i * shape.channels);
+  PlaceWalk walk(shape, begin);
+  for (std::int64_t i = begin; i < end; ++i, walk.next())
+    forward(shape.channels, walk.taps(), static_cast<const S*>(x), static_cast<S*>(y) + i * shape.channels);
 }
 
 template <class S>
 void backward_places(const PoolShape& shape, std::int64_t begin, std::int64_t end, const void* x, const void* dy,
                      void* dx) {
-  for (std::int64_t i = begin; i < end; ++i)
-    backward(shape, place_of(i, shape.window, &WindowAxis::output), static_cast<const S*>(x),
-             static_cast<const S*>(dy) + i * shape.channels, static_cast<S*>(dx));
+  PlaceWalk walk(shape, begin);
+  for (std::int64_t i = begin; i < end; ++i, walk.next())
+    backward(shape.channels, walk.taps(), static_cast<const S*>(x), static_cast<const S*>(dy) + i * shape.channels,
+             static_cast<S*>(dx));
 }
 
 template <class S>
 void find_taps_of_places(const PoolShape& shape, std::int64_t begin, std::int64_t end, const void* x, float* chosen) {
-  for (std::int64_t i = begin; i < end; ++i)
-    find_taps(shape, place_of(i, shape.window, &WindowAxis::output), static_cast<const S*>(x),
-              chosen + i * shape.channels);
+  PlaceWalk walk(shape, begin);
+  for (std::int64_t i = begin; i < end; ++i, walk.next())
+    find_taps(shape.channels, walk.taps(), static_cast<const S*>(x), chosen + i * shape.channels);
 }
 
 template <class S>
@@ -224,6 +215,8 @@ HWY_EXPORT(backward_all);
 HWY_EXPORT(find_all_taps);
 HWY_EXPORT(sum_all_places);
 
+constexpr std::int64_t task_elements = 32 * 1024;
+
 std::int64_t window_taps(const PoolShape& shape) {
   return shape.window[0].taps * shape.window[1].taps * shape.window[2].taps;
 }
@@ -235,16 +228,41 @@ void for_ranges(std::int64_t count, const PoolShape& shape, Body body) {
   parallel_ranges(count, std::max<std::int64_t>(1, task_elements / each), body);
 }
 
-bool covers_all(const PoolShape& shape) {
-  return std::all_of(shape.window.begin(), shape.window.end(), [](const WindowAxis& axis) {
-    return axis.taps == axis.stride && axis.output * axis.stride - axis.pad_before >= axis.input;
+// The positions along an axis that no place covers.
+std::vector<std::int64_t> uncovered(const WindowAxis& axis) {
+  std::vector<std::int64_t> positions;
+  for (std::int64_t p = 0; p < axis.input; ++p)
+    if (const PoolRange places = covering(axis, p); places.begin >= places.end) positions.push_back(p);
+  return positions;
+}
+
+// Zeros where no place reaches; the places write all the rest.
+void clear_uncovered(const PoolShape& shape, const Array& dx) {
+  const auto& [d, h, w] = shape.window;
+  const std::vector<std::int64_t> slices = uncovered(d), rows = uncovered(h), columns = uncovered(w);
+  if (slices.empty() && rows.empty() && columns.empty()) return;
+  const auto contains = [](const std::vector<std::int64_t>& sorted, std::int64_t position) {
+    return std::binary_search(sorted.begin(), sorted.end(), position);
+  };
+  const std::int64_t pixel = shape.channels * size_of(dx.dtype());
+  const auto clear_row = [&](std::int64_t row) {
+    std::byte* to = dx.as<std::byte>() + row * w.input * pixel;
+    if (contains(rows, row % h.input) || contains(slices, row / h.input % d.input))
+      std::memset(to, 0, static_cast<std::size_t>(w.input * pixel));
+    else
+      for (const std::int64_t column : columns) std::memset(to + column * pixel, 0, static_cast<std::size_t>(pixel));
+  };
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, task_elements / std::max<std::int64_t>(1, w.input * shape.channels));
+  parallel_ranges(shape.batch * d.input * h.input, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) clear_row(row);
   });
 }
 
 }  // namespace
 
 bool takes_vectors(const PoolShape& shape, DType dtype) {
-  return (dtype == f32 || dtype == f16 || dtype == bf16) && window_taps(shape) <= most_taps;
+  return (dtype == f32 || dtype == f16 || dtype == bf16) && window_taps(shape) <= most_pool_taps;
 }
 
 bool lies_apart(const PoolShape& shape, DType dtype) {
@@ -259,11 +277,7 @@ void run_max_pool_vectors(const PoolShape& shape, const Array& x, const Array& y
 }
 
 void run_max_pool_backward_apart(const PoolShape& shape, const Array& x, const Array& dy, const Array& dx) {
-  const std::int64_t width = size_of(dx.dtype());
-  if (!covers_all(shape))
-    parallel_ranges(dx.size(), task_elements, [&](std::int64_t begin, std::int64_t end) {
-      std::memset(dx.as<std::byte>() + begin * width, 0, static_cast<std::size_t>((end - begin) * width));
-    });
+  clear_uncovered(shape, dx);
   for_ranges(shape.places(), shape, [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(backward_all)(x.dtype(), shape, begin, end, x.data, dy.data, dx.data);
   });

@@ -88,6 +88,19 @@ void fused_each(const Subject& s) {
             "whole sets");
 }
 
+void factors(const Subject& s) {
+  s.require((s[0].dtype == f32 || s[0].dtype == f64) && s[0].dtype == s[1].dtype && s[0].rank() == 2 &&
+                s[1].rank() == 2 && s[0].shape[0] == s[1].shape[0],
+            "factors of a product");
+}
+
+void fused_product(const Subject& s) {
+  fused(s);
+  factors(s);
+  s.require(is_between(s.number("product"), 0, s.number("inputs") - 1) && s.size() == s.number("inputs") + 1,
+            "the program's inputs");
+}
+
 void fused_reduce(const Subject& s) {
   bool has_float = false;
   for (int i = 0; i < s.size(); ++i) {
@@ -331,7 +344,8 @@ const std::map<std::string_view, Rule>& rules() {
   static const std::map<std::string_view, Rule> table = {
       {"cast", {1, 1, with_dtype}}, {"copy", {1, 1, any}}, {"fill", {0, 0, with_dtype}}, {"reshape", {1, 1, any}},
       {"fused", {1, no_limit, fused}}, {"fused_reduce", {1, no_limit, fused_reduce}}, {"stop_gradient", {1, 1, any}},
-      {"fused_each", {1, no_limit, fused_each}},
+      {"fused_each", {1, no_limit, fused_each}}, {"fused_product", {2, no_limit, fused_product}},
+      {"product_squares", {2, 2, factors}},
       {"reduce_sum", {1, 1, any}}, {"reduce_mean", {1, 1, any}}, {"reduce_max", {1, 1, any}},
       {"reduce_min", {1, 1, any}}, {"reduce_prod", {1, 1, any}}, {"reduce_all", {1, 1, any}},
       {"reduce_any", {1, 1, any}}, {"cumsum", {1, 1, any}}, {"cumprod", {1, 1, any}},

@@ -27,16 +27,25 @@ constexpr int kPackedRows = 14, kDirectRows = 8;
 constexpr int kPackedRows = 6, kDirectRows = 6;
 #endif
 
+// Rows of arrays that are to be in the cache when they are read.
+template <class T>
+struct Fetch {
+  std::span<const T* const> arrays = {};
+  std::int64_t first = 0, rows = 0, stride = 0;
+};
+
 template <class T>
 struct Strip {
   std::int64_t depth;
   const T* a;  // packed: [depth][rows]
   std::int64_t a_row, a_depth;
-  const T* panel;  // [depth][vectors * lanes]
+  const T* panel;  // [depth][vectors * lanes], rows panel_row apart
+  std::int64_t panel_row;
   T* c;
   std::int64_t ldc;
   std::int64_t columns;  // of C; the panel is padded with zeros
   bool accumulate;
+  Fetch<T> fetch = {};
 };
 
 template <class D, class T = hn::TFromD<D>>
@@ -63,8 +72,17 @@ HWY_INLINE void store_first(hn::Vec<D> v, D d, T* p, std::int64_t count) {
 #endif
 }
 
+// Asks for one row. Spread over the depth these requests cost nothing; all at once they would keep the product waiting.
+template <class T, int kVectors>
+HWY_INLINE void fetch_row(const Fetch<T>& fetch, std::int64_t row) {
+  for (const T* array : fetch.arrays)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      __builtin_prefetch(array + fetch.first + row * fetch.stride + v * static_cast<std::int64_t>(HWY_LANES(T)), 0, 2);
+}
+
 // C[rows, columns] (+)= A[rows, depth] panel[depth, columns]
-template <class T, int kRows, int kVectors, bool kPacked>
+template <class T, int kRows, int kVectors, bool kPacked, bool kFetching = false>
 void strip_kernel(const Strip<T>& s) {
   const hn::ScalableTag<T> d;
   constexpr std::int64_t lanes = HWY_LANES(T);
@@ -76,9 +94,10 @@ void strip_kernel(const Strip<T>& s) {
   const T* HWY_RESTRICT a = s.a;
   const T* HWY_RESTRICT panel = s.panel;
   for (std::int64_t p = 0; p < s.depth; ++p) {
+    if (kFetching && p < s.fetch.rows) fetch_row<T, kVectors>(s.fetch, p);
     hn::Vec<decltype(d)> b[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) b[v] = hn::Load(d, panel + v * lanes);
+    for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, panel + v * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       if (!kPacked && p % 16 == 0) __builtin_prefetch(a + (i + kRows) * s.a_row);  // the next strip's rows
@@ -87,8 +106,9 @@ void strip_kernel(const Strip<T>& s) {
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(value, b[v], sums[i][v]);
     }
     a += kPacked ? kRows : s.a_depth;
-    panel += kVectors * lanes;
+    panel += s.panel_row;
   }
+  for (std::int64_t row = s.depth; kFetching && row < s.fetch.rows; ++row) fetch_row<T, kVectors>(s.fetch, row);
   const bool accumulate = s.accumulate;
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
@@ -136,9 +156,9 @@ template <class T>
 using ThinKernel = void (*)(const Strip<T>&, std::int64_t stride);
 
 // kernels[r - 1] computes r rows.
-template <class T, int kVectors, bool kPacked, std::size_t... kIndex>
+template <class T, int kVectors, bool kPacked, bool kFetching = false, std::size_t... kIndex>
 constexpr std::array<StripKernel<T>, sizeof...(kIndex)> strip_kernels(std::index_sequence<kIndex...>) {
-  return {strip_kernel<T, static_cast<int>(kIndex) + 1, kVectors, kPacked>...};
+  return {strip_kernel<T, static_cast<int>(kIndex) + 1, kVectors, kPacked, kFetching>...};
 }
 
 template <class T, int kVectors, std::size_t... kIndex>
@@ -213,6 +233,14 @@ void pack_rows(const Product<T>& product, std::int64_t row, std::int64_t rows, s
   }
 }
 
+// Of B read in place: what is multiplied after the panel at (depth_begin, j).
+template <class T>
+Fetch<T> next_panel(const Product<T>& product, std::int64_t depth_begin, std::int64_t depth, std::int64_t j) {
+  const std::int64_t next = j + 2 * HWY_LANES(T), below = depth_begin + depth;
+  if (next < product.n) return {{&product.b, 1}, depth_begin * product.b_depth + next, depth, product.b_depth};
+  return {{&product.b, 1}, below * product.b_depth, std::min(kBlockDepth, product.k - below), product.b_depth};
+}
+
 // All columns of C for rows [row, row + rows) and one block of the depth.
 template <class T, bool kPacked>
 void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t rows, std::int64_t depth_begin,
@@ -221,14 +249,19 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
   constexpr int most = kPacked ? kPackedRows : kDirectRows;
   constexpr auto narrow = strip_kernels<T, 1, kPacked>(std::make_index_sequence<most>());
   constexpr auto wide = strip_kernels<T, 2, kPacked>(std::make_index_sequence<most>());
+  constexpr auto fetching = strip_kernels<T, 2, kPacked, kPacked>(std::make_index_sequence<most>());
   HWY_ALIGN T panel[kBlockDepth * 2 * HWY_LANES(T)];
   const Strips strips(rows, most);
   const bool add = product.accumulate || depth_begin > 0;
   for (std::int64_t j = 0; j < product.n; j += 2 * lanes) {
     const std::int64_t columns = std::min(2 * lanes, product.n - j);
     const bool one_vector = panel_width<T>(columns) == lanes;
+    const bool in_place = product.b_in_place && columns == 2 * lanes;
+    const std::int64_t panel_row = in_place ? product.b_depth : panel_width<T>(columns);
     const T* b = panel;
-    if (product.panels != nullptr)
+    if (in_place)
+      b = product.b + depth_begin * product.b_depth + j;
+    else if (product.panels != nullptr)
       b = product.panels + panel_offset(product, depth_begin, depth, j);
     else
       pack_panel_of(product, depth_begin, depth, j, panel);
@@ -236,9 +269,13 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
       const std::int64_t begin = row + strips.begin(i);
       const T* a = kPacked ? packed + strips.begin(i) * depth
                            : product.a + begin * product.a_row + depth_begin * product.a_depth;
-      const auto index = static_cast<std::size_t>(strips.size(i) - 1);
-      (one_vector ? narrow : wide)[index]({depth, a, product.a_row, product.a_depth, b,
-                                           product.c + begin * product.ldc + j, product.ldc, columns, add});
+      Strip<T> strip{
+          depth,   a,  product.a_row, product.a_depth, b, panel_row, product.c + begin * product.ldc + j, product.ldc,
+          columns, add};
+      if (product.b_in_place && i == 0) strip.fetch = next_panel(product, depth_begin, depth, j);
+      if (!product.fetch.empty()) strip.fetch = {product.fetch, begin * product.ldc + j, strips.size(i), product.ldc};
+      const auto& kernels = one_vector ? narrow : strip.fetch.arrays.empty() ? wide : fetching;
+      kernels[static_cast<std::size_t>(strips.size(i) - 1)](strip);
     }
   }
 }
@@ -257,6 +294,7 @@ void multiply_thin(const Product<T>& product, std::int64_t depth_begin, std::int
                          product.a_row,
                          product.a_depth,
                          product.b + depth_begin * product.b_depth + j,
+                         product.b_depth,
                          product.c + j,
                          product.ldc,
                          columns,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace thalweg::cpu::builtin {
 
@@ -17,7 +18,9 @@ struct Product {
   T* c;
   std::int64_t ldc;
   bool accumulate;
-  const T* panels = nullptr;  // what pack_panels made of b, which is then not read
+  const T* panels = nullptr;             // what pack_panels made of b, which is then not read
+  bool b_in_place = false;               // few rows, packed: B is not, and is fetched while it is multiplied
+  std::span<const T* const> fetch = {};  // laid out as C: what is read next, to be in the caches when C is there
 };
 
 inline constexpr std::int64_t kBlockRows = 252;   // of A packed at a time: a multiple of the panels of 6 and 14 rows

@@ -45,8 +45,9 @@ int record_conversion(DType dtype, int value) {
   const hn::Tag<std::uint32_t> du;
   const auto number = [&](std::uint32_t bits) { return hn::Set(du, bits); };
   if (dtype == DType::bf16) {
-    const hn::Tag<float> d;
-    return hn::ShiftRight<16>(math::rounded_bits(d, hn::Value<float>{value})).id;
+    const hn::Value<float> x{value};
+    const auto bits = hn::recorder->is_bf16(value) ? hn::BitCast(du, x) : math::rounded_bits(hn::Tag<float>(), x);
+    return hn::ShiftRight<16>(bits).id;
   }
   if (dtype == DType::boolean) {
     const int nonzero =
@@ -98,13 +99,17 @@ struct CurrentRecorder {
 }  // namespace
 
 std::optional<Recording> record(const Program& program, const Binding& binding) {
-  Recorder nodes(binding.compute);
+  Recorder nodes(binding);
   const CurrentRecorder current(nodes);
   Values values(program, binding, nodes);
   for (const auto& [row, numbers] : program.instructions) {
     int operands[3] = {-1, -1, -1};
     for (int k = 0; k < 3; ++k)
       if (numbers[k] >= 0) operands[k] = values[numbers[k]];
+    if (row == Row::round_to_bf16 && nodes.is_bf16(operands[0])) {
+      values.add(operands[0]);
+      continue;
+    }
     values.add(nodes.wide() ? N_RECORDING::record_row<double>(row, operands)
                             : N_RECORDING::record_row<float>(row, operands));
     if (nodes.failed()) return std::nullopt;

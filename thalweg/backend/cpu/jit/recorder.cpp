@@ -21,6 +21,7 @@ int Recorder::add(Node node) {
   for (; table_[at] >= 0; at = (at + 1) & (table_.size() - 1))
     if (nodes_[static_cast<std::size_t>(table_[at])] == node) return table_[at];
   nodes_.push_back(node);
+  is_bf16_.push_back(makes_bf16(node));
   return table_[at] = static_cast<int>(nodes_.size()) - 1;
 }
 
@@ -30,6 +31,22 @@ void Recorder::grow() {
     std::size_t at = hash(nodes_[i]) & (table_.size() - 1);
     while (table_[at] >= 0) at = (at + 1) & (table_.size() - 1);
     table_[at] = static_cast<int>(i);
+  }
+}
+
+bool Recorder::makes_bf16(const Node& node) const {
+  const auto [x, z, a] = node.operands;
+  switch (node.op) {
+    case Op::load: return binding_.inputs[node.immediate].dtype == DType::bf16;
+    case Op::constant: return !wide_ && (node.bits & 0xFFFFU) == 0;
+    case Op::bit_and: return is_bf16(x) || is_bf16(z);
+    case Op::minimum:
+    case Op::maximum:
+    case Op::bit_or:
+    case Op::bit_xor: return is_bf16(x) && is_bf16(z);
+    case Op::select: return is_bf16(z) && is_bf16(a);
+    case Op::select_or_zero: return is_bf16(z);
+    default: return false;
   }
 }
 
@@ -60,6 +77,12 @@ std::optional<int> Recorder::simpler(Node& node) {
       if (x.op != Op::constant || z.op != Op::constant) return std::nullopt;
       const std::uint64_t lane = wide_ ? ~std::uint64_t{0} : 0xFFFFFFFFU;
       return constant((node.op == Op::bit_xor ? x.bits ^ z.bits : x.bits - z.bits) & lane);
+    }
+    case Op::shift_right: {  // drops what the mask would
+      const Node& x = nodes_[static_cast<std::size_t>(node.operands[0])];
+      if (node.immediate == 16 && x.op == Op::bit_and && is_constant(x.operands[1], 0xFFFF0000U))
+        node.operands[0] = x.operands[0];
+      return std::nullopt;
     }
     case Op::compare: return simpler_comparison(node);
     case Op::select: return simpler_selection(node);

@@ -72,12 +72,16 @@ struct Recording {
 // Collects nodes; equal ones are written once.
 class Recorder {
  public:
-  explicit Recorder(DType compute) : wide_(compute == DType::f64) { table_.assign(256, -1); }
+  explicit Recorder(const Binding& binding) : binding_(binding), wide_(binding.compute == DType::f64) {
+    table_.assign(256, -1);
+  }
 
   int add(Node node);
   int constant(std::uint64_t bits) { return add({.op = Op::constant, .bits = bits}); }
   int opposite(int mask);
   bool wide() const { return wide_; }
+  // Whether a float is known to be a bf16, its lower bits all zero: rounding to one would change nothing.
+  bool is_bf16(int value) const { return is_bf16_[static_cast<std::size_t>(value)] != 0; }
   std::vector<Node> take() { return std::move(nodes_); }
 
   // Something was asked for that has no straight vector code.
@@ -88,12 +92,15 @@ class Recorder {
   std::optional<int> simpler(Node& node);
   std::optional<int> simpler_comparison(const Node& node);
   std::optional<int> simpler_selection(Node& node);
+  bool makes_bf16(const Node& node) const;
   bool is_constant(int value, std::uint64_t bits) const;
   bool is_one(int value) const { return is_constant(value, wide_ ? 0x3FF0000000000000U : 0x3F800000U); }
   void grow();
 
+  const Binding& binding_;
   std::vector<Node> nodes_;
-  std::vector<int> table_;  // open addressing by the node's hash
+  std::vector<char> is_bf16_;  // of every node
+  std::vector<int> table_;     // open addressing by the node's hash
   bool wide_, failed_ = false;
 };
 

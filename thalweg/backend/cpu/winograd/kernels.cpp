@@ -30,8 +30,8 @@ struct InStrip {
   }
 };
 
-template <int m>
-void transform_input(const Problem& p, const float* x, TileBlock block, bool one_strip, std::int64_t begin,
+template <int m, class T>
+void transform_input(const Problem& p, const void* x, TileBlock block, bool one_strip, std::int64_t begin,
                      std::int64_t end, float* v) {
   const Tiles tiles(p, m);
   const Strips strips(block.count, one_strip ? block.count : kRows);
@@ -39,8 +39,8 @@ void transform_input(const Problem& p, const float* x, TileBlock block, bool one
   for (std::int64_t tile = begin; tile < end; ++tile) {
     const Tiles::Place place = tiles.at(block.first + tile);
     const InStrip in_strip(strips, tile);
-    Patch<m + 2> patch(x + place.image * p.height * p.width * p.channels, p.height, p.width, p.channels,
-                       place.y - p.pad_top, place.x - p.pad_left);
+    Patch<m + 2, T> patch(static_cast<const T*>(x) + place.image * p.height * p.width * p.channels, p.height, p.width,
+                          p.channels, place.y - p.pad_top, place.x - p.pad_left);
     for (std::int64_t c = 0; c < channels; c += kLanes)
       transform<m, InputRows<m>>(patch.read(c), WritePlanes{v + in_strip.at(channels, c), step});
   }
@@ -67,9 +67,9 @@ void multiply(const Problem& p, TileBlock block, std::int64_t begin, std::int64_
     }
 }
 
-template <int m>
+template <int m, class T>
 void transform_output(const Problem& p, TileBlock block, std::int64_t begin, std::int64_t end, const float* v,
-                      const float* u, float* products, float* y) {
+                      const float* u, float* products, void* y) {
   const std::int64_t first = begin * kPanel, channels = std::min(end * kPanel, p.out_channels) - first;
   const std::int64_t width = padded(channels), step = plane(block.count * width);
   multiply<m>(p, block, begin, end, v, u, width, products);
@@ -78,25 +78,26 @@ void transform_output(const Problem& p, TileBlock block, std::int64_t begin, std
   for (std::int64_t tile = 0; tile < block.count; ++tile) {
     const Tiles::Place place = tiles.at(block.first + tile);
     const InStrip in_strip(strips, tile);
-    float* corner = y + ((place.image * p.out_height + place.y) * p.out_width + place.x) * p.out_channels + first;
-    Target<m> target(corner, p.out_width * p.out_channels, p.out_channels, p.out_height - place.y,
-                     p.out_width - place.x, channels);
+    T* corner =
+        static_cast<T*>(y) + ((place.image * p.out_height + place.y) * p.out_width + place.x) * p.out_channels + first;
+    Target<m, T> target(corner, p.out_width * p.out_channels, p.out_channels, p.out_height - place.y,
+                        p.out_width - place.x, channels);
     for (std::int64_t k = 0; k < channels; k += kLanes)
-      target.write(k, [&](WriteGrid grid) THALWEG_INLINE_LAMBDA {
+      target.write(k, [&](auto grid) THALWEG_INLINE_LAMBDA {
         transform_back<m, m>(ReadPlanes{products + in_strip.at(width, k), step}, grid);
       });
   }
 }
 
-template <int m>
-void transform_gradient(const Problem& p, const float* dy, TileBlock block, std::int64_t begin, std::int64_t end,
+template <int m, class T>
+void transform_gradient(const Problem& p, const void* dy, TileBlock block, std::int64_t begin, std::int64_t end,
                         float* d) {
   const Tiles tiles(p, m);
   const std::int64_t channels = padded(p.out_channels), step = plane(block.count * channels);
   for (std::int64_t tile = begin; tile < end; ++tile) {
     const Tiles::Place place = tiles.at(block.first + tile);
-    Patch<m> patch(dy + place.image * p.out_height * p.out_width * p.out_channels, p.out_height, p.out_width,
-                   p.out_channels, place.y, place.x);
+    Patch<m, T> patch(static_cast<const T*>(dy) + place.image * p.out_height * p.out_width * p.out_channels,
+                      p.out_height, p.out_width, p.out_channels, place.y, place.x);
     for (std::int64_t k = 0; k < channels; k += kLanes) {
       const std::int64_t panel = k / kPanel, width = panel_width(p.out_channels, panel);
       float* to = d + panel * kPanel * block.count + tile * width + k % kPanel;
@@ -132,28 +133,31 @@ struct ReadParts {
   }
 };
 
-template <int m>
+template <int m, class T>
 void finish_weights(const Problem& p, std::int64_t panel, std::int64_t channel, const float* piece, std::int64_t parts,
-                    std::int64_t distance, float* dw) {
+                    std::int64_t distance, void* dw) {
   const std::int64_t width = panel_width(p.out_channels, panel), first = panel * kPanel;
   const std::int64_t tap = p.channels * p.out_channels;
   for (std::int64_t i = 0; i < std::min(kBlock, p.channels - channel * kBlock); ++i) {
-    Target<3> target(dw + (channel * kBlock + i) * p.out_channels + first, 3 * tap, tap, 3, 3, p.out_channels - first);
+    Target<3, T> target(static_cast<T*>(dw) + (channel * kBlock + i) * p.out_channels + first, 3 * tap, tap, 3, 3,
+                        p.out_channels - first);
     for (std::int64_t k = 0; k < std::min(width, p.out_channels - first); k += kLanes)
-      target.write(k, [&](WriteGrid grid) THALWEG_INLINE_LAMBDA {
+      target.write(k, [&](auto grid) THALWEG_INLINE_LAMBDA {
         transform_back<m, 3>(ReadParts<m>{piece + i * width + k, kBlock * width, parts, distance}, grid);
       });
   }
 }
 
-template <int m>
-constexpr Kernels kTable{transform_weights<m>,  transform_input<m>, transform_output<m>,
-                         transform_gradient<m>, sum_products<m>,    finish_weights<m>};
+template <int m, class T>
+constexpr Kernels kTable{transform_weights<m, T>,  transform_input<m, T>, transform_output<m, T>,
+                         transform_gradient<m, T>, sum_products<m>,       finish_weights<m, T>};
 
 }  // namespace
 
-const Kernels* kernels_2() { return &kTable<2>; }
-const Kernels* kernels_4() { return &kTable<4>; }
+const Kernels* kernels_of(int tile, DType dtype) {
+  if (dtype == DType::bf16) return tile == 2 ? &kTable<2, BFloat16> : &kTable<4, BFloat16>;
+  return tile == 2 ? &kTable<2, float> : &kTable<4, float>;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace thalweg::cpu::winograd
@@ -162,12 +166,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace thalweg::cpu::winograd {
 
-HWY_EXPORT(kernels_2);
-HWY_EXPORT(kernels_4);
+HWY_EXPORT(kernels_of);
 
-const Kernels& kernels(int tile) {
-  return tile == 2 ? *HWY_DYNAMIC_DISPATCH(kernels_2)() : *HWY_DYNAMIC_DISPATCH(kernels_4)();
-}
+const Kernels& kernels(int tile, DType dtype) { return *HWY_DYNAMIC_DISPATCH(kernels_of)(tile, dtype); }
 
 }  // namespace thalweg::cpu::winograd
 #endif

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 
+#include "thalweg/backend/cpu/narrow-inl.h"
 #include "thalweg/backend/cpu/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,8 +27,15 @@ using Floats = hn::ScalableTag<float>;
 using Vector = hn::Vec<Floats>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Floats()));
 
-HWY_INLINE Vector load(const float* from) { return hn::LoadU(Floats(), from); }
-HWY_INLINE void store(Vector v, float* to) { hn::StoreU(v, Floats(), to); }
+// Of floats or bf16.
+template <class T>
+HWY_INLINE Vector load(const T* from) {
+  return thalweg::HWY_NAMESPACE::math::load_as(Floats(), from);
+}
+template <class T>
+HWY_INLINE void store(Vector v, T* to) {
+  thalweg::HWY_NAMESPACE::math::store_as(Floats(), v, to);
+}
 HWY_INLINE Vector all(float value) { return hn::Set(Floats(), value); }
 
 // 0, ±1, infinity or 0, ±5/8, ±3/2, infinity. Bt is exact in f32 with these, and the error of m = 4 half of that of

@@ -36,20 +36,33 @@ HWY_INLINE void transpose_block(const float* from, std::int64_t row, float* to) 
 }
 #endif
 
+// The same of bf16, as floats.
+HWY_INLINE void transpose_block(const BFloat16* from, std::int64_t row, float* to) {
+  HWY_ALIGN float wide[kLanes * kBlock];
+  for (int k = 0; k < kLanes; ++k)
+    for (int c = 0; c < kBlock; c += kLanes) store(load(from + k * row + c), wide + k * kBlock + c);
+  transpose_block(wide, kBlock, to);
+}
+
 // The nine taps of 16 input channels from c and a vector of output channels from k, as a problem reads them.
+template <class T>
 class Taps {
  public:
-  Taps(const Problem& p, const float* w, std::int64_t c, std::int64_t k) : p_(p), w_(w), c_(c), k_(k) {
+  Taps(const Problem& p, const T* w, std::int64_t c, std::int64_t k) : p_(p), w_(w), c_(c), k_(k) {
     whole_ = c + kBlock <= p.channels && k + kLanes <= p.out_channels;
+    in_place_ = std::is_same_v<T, float> && whole_ && !p.turned;
     if (whole_ && !p.turned && c + 2 * kBlock <= p.channels) fetch_next();
-    if (p.turned || !whole_) copy();
+    if (!in_place_) copy();
   }
 
   // Tap (i, j) of channel c_ + index.
   HWY_INLINE ReadGrid read(int index) const {
-    if (p_.turned || !whole_) return {copy_ + index * kLanes, 3 * kTap, kTap};
-    const std::int64_t tap = p_.channels * p_.out_channels;
-    return {w_ + (c_ + index) * p_.out_channels + k_, 3 * tap, tap};
+    if constexpr (std::is_same_v<T, float>)
+      if (in_place_) {
+        const std::int64_t tap = p_.channels * p_.out_channels;
+        return {w_ + (c_ + index) * p_.out_channels + k_, 3 * tap, tap};
+      }
+    return {copy_ + index * kLanes, 3 * kTap, kTap};
   }
 
  private:
@@ -64,26 +77,31 @@ class Taps {
 
   void copy() {
     for (int tap = 0; tap < 9; ++tap) {
-      const float* from = w_ + (p_.turned ? 8 - tap : tap) * p_.channels * p_.out_channels;
+      const T* from = w_ + (p_.turned ? 8 - tap : tap) * p_.channels * p_.out_channels;
       float* to = copy_ + tap * kTap;
-      if (whole_) {
+      if (whole_ && p_.turned)
         transpose_block(from + k_ * p_.channels + c_, p_.channels, to);
-        continue;
-      }
-      for (std::int64_t c = 0; c < kBlock; ++c)
-        for (std::int64_t k = 0; k < kLanes; ++k) {
-          const std::int64_t in = c_ + c, out = k_ + k;
-          const bool inside = in < p_.channels && out < p_.out_channels;
-          const std::int64_t at = p_.turned ? out * p_.channels + in : in * p_.out_channels + out;
-          to[c * kLanes + k] = inside ? from[at] : 0;
-        }
+      else if (whole_)
+        for (int c = 0; c < kBlock; ++c) store(load(from + (c_ + c) * p_.out_channels + k_), to + c * kLanes);
+      else
+        copy_part(from, to);
     }
   }
 
+  void copy_part(const T* from, float* to) const {
+    for (std::int64_t c = 0; c < kBlock; ++c)
+      for (std::int64_t k = 0; k < kLanes; ++k) {
+        const std::int64_t in = c_ + c, out = k_ + k;
+        const bool inside = in < p_.channels && out < p_.out_channels;
+        const std::int64_t at = p_.turned ? out * p_.channels + in : in * p_.out_channels + out;
+        to[c * kLanes + k] = inside ? static_cast<float>(from[at]) : 0;
+      }
+  }
+
   const Problem& p_;
-  const float* w_;
+  const T* w_;
   std::int64_t c_, k_;
-  bool whole_;
+  bool whole_, in_place_;
   HWY_ALIGN float copy_[9 * kTap];
 };
 
@@ -98,13 +116,13 @@ struct WriteScaledPlanes {
   }
 };
 
-template <int m>
-void transform_weights(const Problem& p, const float* w, std::int64_t panel, std::int64_t begin, std::int64_t end,
+template <int m, class T>
+void transform_weights(const Problem& p, const void* w, std::int64_t panel, std::int64_t begin, std::int64_t end,
                        float* u) {
   const std::int64_t width = panel_width(p.out_channels, panel), step = plane(padded(p.channels) * kPanel);
   for (std::int64_t c = begin; c < end; c += kBlock)
     for (std::int64_t k = 0; k < width; k += kLanes) {
-      const Taps taps(p, w, c, panel * kPanel + k);
+      const Taps<T> taps(p, static_cast<const T*>(w), c, panel * kPanel + k);
       for (int i = 0; i < kBlock; ++i)
         transform<m, TapRows<m, 3>>(taps.read(i),
                                     WriteScaledPlanes{u + (c + i) * width + k, step, Points<m>::kScales.data()});

@@ -16,20 +16,20 @@ Problem problem_of(Direction direction, const Convolution& c) {
 }
 
 float* floats(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
-const float* floats(const std::byte* bytes) { return reinterpret_cast<const float*>(bytes); }
 
 constexpr std::int64_t kTaskTiles = 14;      // of transforms that are tasks of their own
 constexpr std::int64_t kTaskChannels = 128;  // of weights
 
 class OutputRun {
  public:
-  OutputRun(const Problem& problem, int tile, const ConvolutionOperands& operands, std::span<std::byte> workspace)
+  OutputRun(const Problem& problem, int tile, DType dtype, const ConvolutionOperands& operands,
+            std::span<std::byte> workspace)
       : problem_(problem),
         plan_(problem, tile),
-        kernels_(kernels(tile)),
-        x_(floats(operands.a)),
-        w_(floats(operands.b)),
-        y_(floats(operands.out)),
+        kernels_(kernels(tile, dtype)),
+        x_(operands.a),
+        w_(operands.b),
+        y_(operands.out),
         workspace_(workspace) {}
 
   void run() const {
@@ -74,20 +74,22 @@ class OutputRun {
   const Problem problem_;
   const OutputPlan plan_;
   const Kernels& kernels_;
-  const float *x_, *w_;
-  float* y_;
+  const void *x_, *w_;
+  void* y_;
   std::span<std::byte> workspace_;
 };
 
 class WeightsRun {
  public:
-  WeightsRun(const Problem& problem, int tile, const ConvolutionOperands& operands, std::span<std::byte> workspace)
+  WeightsRun(const Problem& problem, int tile, const Convolution& c, const ConvolutionOperands& operands,
+             std::span<std::byte> workspace)
       : problem_(problem),
         plan_(problem, tile),
-        kernels_(kernels(tile)),
-        x_(floats(operands.a)),
-        dy_(floats(operands.b)),
-        dw_(floats(operands.out)),
+        kernels_(kernels(tile, c.dtype)),
+        finish_(kernels(tile, gradient_dtype(c)).finish),
+        x_(operands.a),
+        dy_(operands.b),
+        dw_(operands.out),
         workspace_(workspace) {}
 
   void run() const {
@@ -114,7 +116,7 @@ class WeightsRun {
     kernels_.sum(problem_, block, piece.panel, piece.channel, v, d, add, to);
   }
   void finish(Piece piece, const float* from) const {
-    kernels_.finish(problem_, piece.panel, piece.channel, from, plan_.parts, plan_.sum_floats, dw_);
+    finish_(problem_, piece.panel, piece.channel, from, plan_.parts, plan_.sum_floats, dw_);
   }
 
   // The sums of the panels of one pass and one block of tiles.
@@ -150,8 +152,9 @@ class WeightsRun {
   const Problem problem_;
   const WeightsPlan plan_;
   const Kernels& kernels_;
-  const float *x_, *dy_;
-  float* dw_;
+  decltype(Kernels::finish) finish_;  // of the gradient's own dtype
+  const void *x_, *dy_;
+  void* dw_;
   std::span<std::byte> workspace_;
 };
 
@@ -159,8 +162,8 @@ bool possible(const Convolution& c) {
   const auto all_are = [](const std::array<std::int64_t, 3>& axes, std::int64_t value) {
     return axes[0] == value && axes[1] == value;
   };
-  return c.dtype == DType::f32 && c.spatial == 2 && c.groups == 1 && all_are(c.kernel, 3) && all_are(c.stride, 1) &&
-         all_are(c.dilation, 1);
+  return (c.dtype == DType::f32 || c.dtype == DType::bf16) && c.spatial == 2 && c.groups == 1 && all_are(c.kernel, 3) &&
+         all_are(c.stride, 1) && all_are(c.dilation, 1);
 }
 
 WorkspaceLayout layout_of(int tile, Direction direction, const Problem& problem) {
@@ -194,11 +197,12 @@ double pairs(std::int64_t in, std::int64_t out, std::int64_t pad) {
   return static_cast<double>(count);
 }
 
-// Vectors lie along the output channels.
-double direct_cost(const Problem& p) {
+// Vectors lie along the output channels. Products of bf16 are added in pairs.
+double direct_cost(const Problem& p, DType dtype) {
   const double products =
       static_cast<double>(p.batch) * pairs(p.height, p.out_height, p.pad_top) * pairs(p.width, p.out_width, p.pad_left);
-  return (products + kDirectWeights) * static_cast<double>(p.channels * padded(p.out_channels));
+  return (products * (dtype == DType::bf16 ? 0.5 : 1.0) + kDirectWeights) *
+         static_cast<double>(p.channels * padded(p.out_channels));
 }
 
 }  // namespace
@@ -206,7 +210,7 @@ double direct_cost(const Problem& p) {
 int tile_size(Direction direction, const Convolution& c) {
   if (c.strict || !possible(c) || flops_of(c) < kFewestFlops) return 0;
   const Problem problem = problem_of(direction, c);
-  double least = direct_cost(problem) / kLeastGain;
+  double least = direct_cost(problem, c.dtype) / kLeastGain;
   int tile = 0;
   for (const Cost& cost : kCosts)
     if (const double time = cost_of(cost, problem); time < least) least = time, tile = cost.tile;
@@ -224,9 +228,9 @@ void convolution(int tile, Direction direction, const Convolution& c, const Conv
   TW_CHECK_INTERNAL(workspace.size() >= needed.shared_bytes + needed.slot_bytes, "convolution",
                     "workspace of {} bytes, needs {}", workspace.size(), needed.shared_bytes + needed.slot_bytes);
   if (direction == Direction::backward_weights) {
-    WeightsRun(problem, tile, operands, workspace).run();
+    WeightsRun(problem, tile, c, operands, workspace).run();
   } else {
-    OutputRun(problem, tile, operands, workspace).run();
+    OutputRun(problem, tile, c.dtype, operands, workspace).run();
   }
 }
 

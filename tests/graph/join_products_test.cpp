@@ -1,0 +1,215 @@
+// Updates made of the factors of a gradient.
+#include <memory>
+
+#include "tests/graph/pass_testing.h"
+#include "thalweg/graph/passes/passes.h"
+#include "thalweg/plan/join_products.h"
+#include "thalweg/plan/schedule.h"
+
+namespace thalweg {
+namespace {
+
+using namespace thalweg::testing;
+
+constexpr std::int64_t wide = 256;
+
+Graph scheduled(const std::vector<Spec>& arguments, const std::function<List(const List&)>& f) {
+  return schedule(fuse_reductions(fuse(traced(arguments, f))));
+}
+
+const std::vector<Spec> factors{{f32, {4, wide}}, {f32, {4, wide}}};
+
+Tensor gradient_of(const List& x) { return matmul(x[0], x[1], {.transpose_a = true}); }
+
+TEST(JoinProducts, an_update_is_made_of_the_factors) {
+  Variable w(zeros({wide, wide}), {.name = "w"});
+  const Graph graph = scheduled(factors, [&](const List& x) {
+    const Tensor gradient = gradient_of(x);
+    const Tensor norm = sqrt(reduce_sum(square(gradient)));
+    w.assign_sub(gradient * norm);
+    return List{};
+  });
+  expect_pass(join_products, graph, R"(
+function "f" (%0 f32 [4, 256], %1 f32 [4, 256])
+variable w %7 f32 [256, 256] -> %8
+%2 f32 [256, 256] = matmul %0 %1 {transpose_a = 1, transpose_b = 0, wide_result = 0}
+%4 f32 [] = fused_reduce %2 {inputs = 1, constants = [], rows = "square", operands = [0, -1, -1], outputs = [1], reduction = "reduce_sum", axes = 1, keepdims = 0, wide_result = 0}
+%5 f32 [] = fused %4 {inputs = 1, constants = [], rows = "sqrt", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
+%8 f32 [256, 256] = fused %2 %5 %7 {inputs = 3, constants = [], rows = "multiply subtract", operands = [0, 1, -1, 2, 3, -1], outputs = [4], dtypes = [0]}
+return 
+)",
+              R"(
+function "f" (%0 f32 [4, 256], %1 f32 [4, 256])
+variable w %7 f32 [256, 256] -> %8
+%4 f32 [] = product_squares %0 %1
+%5 f32 [] = fused %4 {inputs = 1, constants = [], rows = "sqrt", operands = [0, -1, -1], outputs = [1], dtypes = [0]}
+%8 f32 [256, 256] = fused_product %0 %1 %5 %7 {product = 0, inputs = 3, constants = [], rows = "multiply subtract", operands = [0, 1, -1, 2, 3, -1], outputs = [4], dtypes = [0]}
+return 
+)");
+}
+
+// Each of these reads the gradient in a way that wants all of it, or would not gain.
+TEST(JoinProducts, other_gradients_stay) {
+  Variable w(zeros({wide, wide}), {.name = "w"}), small(zeros({8, 8}), {.name = "small"});
+  const auto expect_same = [](const Graph& graph) { EXPECT_EQ(print(join_products(graph)), print(graph)); };
+  const auto descend = [&](const Tensor& gradient) { w.assign_sub(gradient * 0.1f); };
+  expect_same(scheduled(factors, [&](const List& x) {
+    const Tensor gradient = gradient_of(x);
+    descend(gradient);
+    return List{gradient};
+  }));
+  expect_same(scheduled(factors, [&](const List& x) {
+    const Tensor gradient = gradient_of(x);
+    descend(gradient);
+    return List{reduce_max(gradient)};
+  }));
+  expect_same(scheduled({{f32, {wide, wide}}, {f32, {wide, wide}}}, [&](const List& x) {  // too deep
+    descend(gradient_of(x));
+    return List{};
+  }));
+  expect_same(scheduled({{f32, {4, 8}}, {f32, {4, 8}}}, [&](const List& x) {
+    small.assign_sub(gradient_of(x) * 0.1f);
+    return List{};
+  }));
+  expect_same(scheduled(factors, [&](const List& x) {  // the transposed product
+    descend(transpose(gradient_of(x)));
+    return List{};
+  }));
+}
+
+// A variable that is a factor of another one's gradient and is updated itself.
+TEST(JoinProducts, a_factor_that_changes_is_read_before) {
+  Variable w(zeros({wide, wide}), {.name = "w"}), x(ones({4, wide}), {.name = "x"});
+  const auto step = [&](const Tensor& y) {
+    const Tensor before = x.value();
+    x.assign(before * 0.5f);
+    w.assign_sub(matmul(before, y, {.transpose_a = true}) * 0.1f);
+    return reduce_sum(w.value());
+  };
+  const auto compiled = function(step);
+  const Tensor y = ones({4, wide});
+  EXPECT_NEAR(compiled(y).item<float>(), -0.4f * wide * wide, 1);
+  EXPECT_NEAR(compiled(y).item<float>(), -0.6f * wide * wide, 1);
+}
+
+using MakeOptimizer = std::shared_ptr<optim::Optimizer> (*)();
+
+struct Net {
+  explicit Net(const MakeOptimizer& make) : optimizer(make()) {}
+
+  // The norm of the gradients.
+  Tensor operator()(const Tensor& x, const Tensor& y, const Tensor& proceed) {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(squared_difference(matmul(tanh(matmul(x, first)), second), y)) * 100;
+    const std::vector<Variable> weights{first, second};
+    Tensor norm;
+    optimizer->apply(tape.gradient(loss, weights), weights,
+                     {.examples = x.shape()[0], .only_if = proceed, .gradient_norm = &norm});
+    return norm;
+  }
+
+  std::vector<Variable> variables() const {
+    std::vector<Variable> all{first, second};
+    for (const auto& state : optimizer->variables()) all.push_back(state);
+    return all;
+  }
+
+  Variable first{random::normal({wide, 512}, {.stddev = 0.05, .seed = 1}), {.name = "first"}};
+  Variable second{random::normal({512, wide}, {.stddev = 0.05, .seed = 2}), {.name = "second"}};
+  std::shared_ptr<optim::Optimizer> optimizer;
+};
+
+struct Case {
+  const char* name;
+  MakeOptimizer make;
+  bool joins = true;
+};
+
+template <class Optimizer, class Options>
+std::shared_ptr<optim::Optimizer> made(const Options& options) {
+  return std::make_shared<Optimizer>(options);
+}
+
+const Case cases[] = {
+    {"sgd", [] { return made<optim::SGD>(optim::SGDOptions{.learning_rate = 0.01, .momentum = 0.9}); }},
+    {"adam_clipped",
+     [] { return made<optim::Adam>(optim::AdamOptions{.learning_rate = 0.01, .global_clip_norm = 0.5}); }},
+    {"adam_clipped_one_by_one",
+     [] { return made<optim::Adam>(optim::AdamOptions{.learning_rate = 0.01, .clip_norm = 0.5}); }},
+    {"adam_accumulating",
+     [] { return made<optim::Adam>(optim::AdamOptions{.learning_rate = 0.01, .accumulate_steps = 3}); }, false},
+    {"adamw_averaged",
+     [] {
+       return made<optim::AdamW>(
+           optim::AdamWOptions{.learning_rate = 0.01, .global_clip_norm = 0.5, .ema_momentum = 0.9});
+     }},
+    {"rmsprop", [] { return made<optim::RMSprop>(optim::RMSpropOptions{.learning_rate = 0.01, .momentum = 0.5}); }},
+    {"lion", [] { return made<optim::Lion>(optim::LionOptions{.learning_rate = 0.001}); }},
+    {"adagrad", [] { return made<optim::Adagrad>(optim::AdagradOptions{.learning_rate = 0.05}); }},
+};
+
+class JoinedStep : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(, JoinedStep, ::testing::ValuesIn(cases),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// Some of the steps change nothing.
+TEST_P(JoinedStep, holds_no_gradient_and_is_the_same_as_eager) {
+  Net compiled(GetParam().make), eager(GetParam().make);
+  const Tensor x = random::normal({16, wide}, {.seed = 3}), y = random::normal({16, wide}, {.seed = 4});
+  const auto step =
+      function([&](const Tensor& a, const Tensor& b, const Tensor& proceed) { return compiled(a, b, proceed); });
+  for (const bool proceed : {true, true, false, true, true}) {
+    const Tensor all = scalar(proceed, boolean);
+    const float got = step(x, y, all).item<float>(), expected = eager(x, y, all).item<float>();
+    EXPECT_NEAR(got, expected, 2e-5 * expected);
+    EXPECT_GT(expected, 0.5f);  // they are clipped
+  }
+  const std::string plan = step.plan(x, y, scalar(true, boolean)).dump("plan");
+  EXPECT_EQ(plan.find("fused_product") != std::string::npos, GetParam().joins);
+  EXPECT_EQ(plan.find("transpose_a = 1") == std::string::npos, GetParam().joins);
+  const auto got = compiled.variables(), expected = eager.variables();
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t v = 0; v < got.size(); ++v)
+    EXPECT_LT(reduce_max(abs(cast(got[v], f64) - cast(expected[v], f64))).item<double>(), 1e-4) << expected[v].name();
+}
+
+// Without norms there is nothing but the sums to hold.
+TEST(JoinProducts, an_accumulating_step_holds_no_gradient) {
+  Variable w(random::normal({wide, wide}, {.seed = 1}), {.name = "w"}), same(w.value(), {.name = "w"});
+  optim::SGD compiled({.learning_rate = 0.1, .accumulate_steps = 3}),
+      eager({.learning_rate = 0.1, .accumulate_steps = 3});
+  const auto descend = [](Variable& weights, optim::SGD& sgd, const Tensor& x) {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(square(matmul(x, weights)));
+    const std::vector<Variable> all{weights};
+    sgd.apply(tape.gradient(loss, all), all, {.examples = x.shape()[0]});
+    return loss;
+  };
+  const auto step = function([&](const Tensor& x) { return descend(w, compiled, x); });
+  for (int i = 0; i < 7; ++i) {
+    const Tensor x = random::normal({8, wide}, {.seed = static_cast<std::uint64_t>(i)});
+    step(x), descend(same, eager, x);
+    EXPECT_LT(reduce_max(abs(w - same)).item<float>(), 1e-6f) << i;
+  }
+  EXPECT_NE(step.plan(Spec{f32, {8, wide}}).dump("plan").find("fused_product"), std::string::npos);
+}
+
+// Rows that cancel each other: the norm of the sum is a thousandth of theirs.
+TEST(JoinProducts, the_norm_keeps_its_digits_where_rows_cancel) {
+  Variable w(zeros({wide, wide}), {.name = "w"});
+  const auto step = function([&](const Tensor& x, const Tensor& dy) {
+    const Tensor gradient = matmul(x, dy, {.transpose_a = true});
+    const Tensor norm = sqrt(reduce_sum(square(gradient)));
+    w.assign_sub(gradient * 0.1f);
+    return norm;
+  });
+  const Tensor row = random::normal({1, wide}, {.seed = 5}), other = random::normal({1, wide}, {.seed = 6});
+  const Tensor x = concat({row, row}, 0), dy = concat({other, other * -(1 - 1.0f / (1 << 10))}, 0);
+  const float expected = global_norm({reduce_sum(dy, {.axes = {0}})}).item<float>() * global_norm({row}).item<float>();
+  EXPECT_NEAR(step(x, dy).item<float>(), expected, 1e-6 * expected);
+  EXPECT_NE(step.plan(x, dy).dump("plan").find("product_squares"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace thalweg

@@ -1,0 +1,203 @@
+#include "thalweg/ops/fused/fused_product.h"
+
+#include <algorithm>
+
+#include "thalweg/backend/cpu/builtin/gemm_kernels.h"
+#include "thalweg/backend/cpu/slots.h"
+#include "thalweg/core/check.h"
+#include "thalweg/ops/fused/fused_op.h"
+#include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/row_ops.h"
+
+namespace thalweg {
+namespace {
+
+struct FusedProduct {
+  FusedProgram fused;
+  std::int64_t product = 0;  // the program's input that is the product
+};
+
+void visit_op(FusedProduct& op, FieldVisitor& visitor) {
+  visitor.integer("product", op.product);
+  visit_fused(op.fused, visitor);
+}
+
+// The program's inputs: those of the node behind a and b, and the product among them.
+template <class T, class List>
+SmallVector<T, 8> program_inputs(const FusedProduct& op, const List& in, const T& product) {
+  SmallVector<T, 8> list;
+  for (int i = 0, from = 2; i < op.fused.program->inputs; ++i)
+    list.push_back(i == op.product ? product : T(in(from++)));
+  return list;
+}
+
+bool are_factors(const Spec& a, const Spec& b) {
+  return (a.dtype == f32 || a.dtype == f64) && a.dtype == b.dtype && a.rank() == 2 && b.rank() == 2 &&
+         a.shape[0] == b.shape[0];
+}
+
+Specs infer(const FusedProduct& op, Inputs in) {
+  TW_CHECK_INTERNAL(in.size() >= 2 && in.size() == op.fused.program->inputs + 1 && op.product >= 0 &&
+                        op.product < op.fused.program->inputs,
+                    "fused_product", "expected two factors and {} inputs, got {} in all", op.fused.program->inputs - 1,
+                    in.size());
+  const Spec &a = in[0], &b = in[1];
+  TW_CHECK_INTERNAL(are_factors(a, b) && a.shape[0] <= deepest_fused_product, "fused_product",
+                    "{} {} and {} {} are no factors", a.dtype, a.shape, b.dtype, b.shape);
+  const Spec product{a.dtype, Shape{a.shape[1], b.shape[1]}};
+  TW_CHECK_INTERNAL(a.shape != product.shape && b.shape != product.shape, "fused_product",
+                    "an output could take the place of a factor, both {}", product.shape);
+  const auto list = program_inputs<const Spec*>(
+      op, [&](int i) { return &in[i]; }, &product);
+  for (const Spec* spec : list)
+    TW_CHECK_INTERNAL(spec->size() == 1 || spec->shape == product.shape, "fused_product",
+                      "an input of {} is neither as large as the product, {}, nor one element", spec->shape,
+                      product.shape);
+  return infer_fused(op.fused, Inputs({list.data(), list.size()}));
+}
+
+double flops(const FusedProduct&, Inputs in) {
+  return 2 * static_cast<double>(in[0].size()) * static_cast<double>(in[1].shape[1]);
+}
+
+[[maybe_unused]] bool in_place(const FusedProduct&) { return true; }  // of the program; a and b have other shapes
+
+// A few rows at a time: the product of a tile, while the variables' parts come into the cache, then the program.
+template <class T>
+class Tiles {
+ public:
+  Tiles(const Shape& a, const Shape& b) : depth_(a[0]), m_(a[1]), n_(b[1]) {
+    const std::int64_t tile = depth_ > 64 ? kDeepTile : kTile;
+    rows_ = std::clamp<std::int64_t>(tile / std::max<std::int64_t>(n_, 1), 1, cpu::builtin::kBlockRows);
+    if (rows_ > kStrip) rows_ -= rows_ % kStrip;
+    layout_.shared_bytes = bytes(cpu::builtin::panels_size(n_, depth_));
+    layout_.slot_bytes = bytes(rows_ * n_) + bytes(rows_ * depth_);
+    layout_.tasks = cpu::ceil_div(m_, rows_);
+  }
+
+  std::size_t workspace() const { return layout_.bytes(); }
+
+  void run(const FusedProduct& op, Arrays in, Arrays out, Scratch scratch) const {
+    auto* panels = reinterpret_cast<T*>(scratch.data());
+    pack(in[1].as<const T>(), panels);
+    const auto fetched = read_next(op, in);
+    cpu::run_in_slots(layout_, scratch, [&](std::int64_t task, std::byte* slot) {
+      const Tile tile{task * rows_, std::min(rows_, m_ - task * rows_), panels, reinterpret_cast<T*>(slot)};
+      multiply(in[0].as<const T>(), fetched, tile);
+      apply(op, in, out, tile);
+    });
+  }
+
+ private:
+  // Elements. With those of three variables 384 KiB of the second-level cache; where the depth is large b fills the
+  // rest of it for every tile, so that fewer and larger ones are better.
+  static constexpr std::int64_t kTile = 24 * 1024, kDeepTile = 56 * 1024;
+  static constexpr std::int64_t kStrip = 14;  // rows that the kernel takes at once
+
+  struct Tile {
+    std::int64_t first, rows;
+    const T* panels;
+    T* product;
+  };
+
+  static std::size_t bytes(std::int64_t elements) {
+    return cpu::align_up(static_cast<std::size_t>(elements) * sizeof(T));
+  }
+
+  void pack(const T* b, T* panels) const {
+    static_assert(deepest_fused_product <= cpu::builtin::kBlockDepth);  // panels of some columns lie together
+    parallel_ranges(cpu::ceil_div(n_, 64), cpu::ceil_div(kTile, 64 * (depth_ + 1)),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      cpu::builtin::Product<T> columns{};
+                      columns.n = std::min(64 * end, n_) - 64 * begin, columns.k = depth_;
+                      columns.b = b + 64 * begin, columns.b_depth = n_, columns.b_column = 1;
+                      cpu::builtin::pack_panels(columns, panels + 64 * begin * depth_);
+                    });
+  }
+
+  // What the program will read in the places of the product.
+  SmallVector<const T*, 8> read_next(const FusedProduct& op, Arrays in) const {
+    const auto inputs = program_inputs<Array>(op, [&](int i) { return in[static_cast<std::size_t>(i)]; }, {});
+    const Branch* branch =
+        op.fused.branches ? chosen_branch(*op.fused.branches, {inputs.data(), inputs.size()}) : nullptr;
+    SmallVector<const T*, 8> arrays;
+    for (int i = 0; i < op.fused.program->inputs; ++i) {
+      if (i == op.product ||
+          (branch && std::find(branch->reads.begin(), branch->reads.end(), i) == branch->reads.end()))
+        continue;
+      const Array& array = inputs[static_cast<std::size_t>(i)];
+      if (array.size() == m_ * n_ && array.dtype() == dtype_of<T>()) arrays.push_back(array.as<const T>());
+    }
+    return arrays;
+  }
+
+  void multiply(const T* a, const SmallVector<const T*, 8>& fetched, const Tile& tile) const {
+    if (depth_ == 0) std::fill_n(tile.product, tile.rows * n_, T(0));
+    SmallVector<const T*, 8> fetch;
+    for (const T* array : fetched) fetch.push_back(array + tile.first * n_);
+    cpu::builtin::Product<T> product{};
+    product.m = tile.rows, product.n = n_, product.k = depth_;
+    product.a = a + tile.first, product.a_row = 1, product.a_depth = m_;
+    product.c = tile.product, product.ldc = n_;
+    product.panels = tile.panels;
+    product.fetch = {fetch.data(), fetch.size()};
+    cpu::builtin::multiply(product, tile.product + static_cast<std::int64_t>(bytes(rows_ * n_) / sizeof(T)));
+  }
+
+  void apply(const FusedProduct& op, Arrays in, Arrays out, const Tile& tile) const {
+    SmallVector<Spec, 8> specs;
+    const Shape shape{tile.rows, n_};
+    const auto part = [&](const Array& array) {
+      specs.push_back({array.dtype(), array.size() == m_ * n_ ? shape : Shape{}});
+      return Array{array.as<std::byte>() + (array.size() == m_ * n_ ? tile.first * n_ * size_of(array.dtype()) : 0),
+                   nullptr};
+    };
+    const Spec product{dtype_of<T>(), shape};
+    auto inputs = program_inputs<Array>(
+        op, [&](int i) { return part(in[static_cast<std::size_t>(i)]); }, Array{tile.product, &product});
+    SmallVector<Array, 4> outputs;
+    for (const auto& array : out) outputs.push_back(part(array));
+    std::size_t next = 0;
+    for (auto& array : inputs)
+      if (!array.spec) array.spec = &specs[next++];
+    for (auto& array : outputs) array.spec = &specs[next++];
+    run_fused(op.fused, {inputs.data(), inputs.size()}, {outputs.data(), outputs.size()});
+  }
+
+  std::int64_t depth_, m_, n_, rows_;
+  cpu::WorkspaceLayout layout_;
+};
+
+template <class F>
+auto with_tiles(const Spec& a, const Spec& b, F f) {
+  return a.dtype == f64 ? f(Tiles<double>(a.shape, b.shape)) : f(Tiles<float>(a.shape, b.shape));
+}
+
+std::int64_t workspace(const FusedProduct&, Inputs in) {
+  return with_tiles(in[0], in[1], [](const auto& tiles) { return static_cast<std::int64_t>(tiles.workspace()); });
+}
+
+void run(const FusedProduct& op, Arrays in, Arrays out, Scratch scratch) {
+  if (out[0].size() == 0) return;
+  with_tiles(*in[0].spec, *in[1].spec, [&](const auto& tiles) { tiles.run(op, in, out, scratch); });
+}
+
+Tensors reference(const FusedProduct& op, const Tensors& in) {
+  const Tensor product = matmul(in[0], in[1], {.transpose_a = true});
+  Tensors operands;
+  for (const Tensor& input : program_inputs<Tensor>(
+           op, [&](int i) { return in[static_cast<std::size_t>(i)]; }, product))
+    operands.push_back(input);
+  return run_as_ops(*op.fused.program, operands);
+}
+
+}  // namespace
+
+TW_DEFINE_OP(fused_product, FusedProduct)
+
+std::shared_ptr<const void> make_fused_product(const void* fused, std::int64_t product) {
+  return std::make_shared<const FusedProduct>(FusedProduct{fused_of(fused), product});
+}
+
+}  // namespace thalweg
