@@ -166,6 +166,15 @@ tail -1 whole/log.jsonl > end.json
 run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --resume
 diff <(tail -1 whole/log.jsonl) end.json || fault "going on with a run that has ended changed its end"
 
+# The shorter of --steps and --epochs is what a run has, and what its schedule is for.
+run 0 train "${small[@]}" --steps 500 --epochs 1 --schedule linear --out shorter
+says "$err" ': 96 examples, 6 steps of 16$'
+python3 - << 'EOP' || fault "--steps beyond --epochs"
+import json
+assert json.load(open("shorter/config.json"))["steps"] == 6
+assert json.loads(open("shorter/log.jsonl").readlines()[-1])["steps"] == 6
+EOP
+
 # A reader that goes away ends the run, which is saved.
 "$program" train "${small[@]}" --epochs 100000 --json --out unread 2> "$err" | head -1 > /dev/null
 [ "${PIPESTATUS[0]}" -eq 1 ] || fault "nobody reads: status 1"

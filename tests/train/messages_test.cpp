@@ -86,14 +86,14 @@ TEST(messages, a_warning_has_a_line_of_its_own_beside_a_progress_bar) {
   const auto lines = shown(200, [] { warn("by itself"); });
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0], "thalweg: warning: by itself");
-  EXPECT_TRUE(lines[1].starts_with("epoch 1/1  4/4 [====================]")) << lines[1];
+  EXPECT_TRUE(lines[1].starts_with("epoch 1/1  4/4 [==========]")) << lines[1];
   EXPECT_EQ(lines[2], "");
 }
 
 TEST(messages, an_error_has_a_line_of_its_own_behind_a_progress_bar) {
   const auto lines = shown(200, [] { throw std::runtime_error("that was it"); });
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_TRUE(lines[0].starts_with("epoch 1/1  2/4 [==========..........]")) << lines[0];
+  EXPECT_TRUE(lines[0].starts_with("epoch 1/1  2/4 [=====.....]")) << lines[0];
   EXPECT_EQ(lines[1], "that was it");
 }
 
@@ -120,8 +120,8 @@ TEST(messages, a_warning_of_another_thread_has_a_line_of_its_own) {
 }
 
 TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
-  const auto lines = shown(30, [] { throw std::runtime_error("."); });
-  EXPECT_EQ(lines.at(0), "epoch 1/1  2/4 [==========...");
+  const auto lines = shown(25, [] { throw std::runtime_error("."); });
+  EXPECT_EQ(lines.at(0), "epoch 1/1  2/4 [=====...");
 }
 
 TEST(messages, hints_that_are_known_are_in_words_of_the_command_line) {

@@ -1,5 +1,6 @@
 #include "thalweg/cli/run.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/settings.h"
@@ -104,7 +105,7 @@ void Run::make_data() {
   epochs_ = options_.epochs;
   steps_ = options_.steps;
   if (epochs_ == 0) epochs_ = steps_ > 0 ? (steps_ + epoch_steps_ - 1) / epoch_steps_ : 1;
-  if (steps_ == 0) steps_ = epochs_ * epoch_steps_;
+  steps_ = steps_ == 0 ? epochs_ * epoch_steps_ : std::min(steps_, epochs_ * epoch_steps_);
 }
 
 void Run::make_optimizer() {

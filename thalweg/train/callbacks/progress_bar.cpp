@@ -27,7 +27,7 @@ std::string clock_text(double seconds) {
 }
 
 std::string bar_of(std::int64_t done, std::int64_t all) {
-  constexpr std::int64_t length = 20;
+  constexpr std::int64_t length = 10;  // so that loss, a metric and the time to go fit into 80 columns
   const auto filled = static_cast<std::size_t>(std::min(length, done * length / std::max<std::int64_t>(1, all)));
   return "[" + std::string(filled, '=') + std::string(static_cast<std::size_t>(length) - filled, '.') + "]";
 }
