@@ -8,6 +8,7 @@ namespace thalweg::models {
 namespace {
 
 constexpr double beside = 512 * 1024;  // bytes of a part in the graph of a step and in its plan, by experience
+constexpr double small = 0x1p30;       // bytes that every machine has
 
 std::string text_of(double bytes) { return format_bytes(static_cast<std::int64_t>(std::min(bytes, 0x1p62))); }
 
@@ -21,6 +22,7 @@ SizeCheck& SizeCheck::add(double weights, const char* what, std::int64_t times) 
 }
 
 void SizeCheck::done(const std::string& model) const {
+  if (bytes_ < small) return;
   const auto hardware = config::describe_hardware();
   std::int64_t memory = hardware.memory_available;
   if (hardware.memory_limit > 0) memory = std::min(memory, hardware.memory_limit);
