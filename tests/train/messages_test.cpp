@@ -31,6 +31,12 @@ class Terminal {
   ~Terminal() { ::dup2(saved_, STDERR_FILENO), ::close(saved_), ::close(program_); }
   Terminal(const Terminal&) = delete;
 
+  static bool is_possible() {  // not in every container
+    const int program = ::posix_openpt(O_RDWR | O_NOCTTY);
+    if (program >= 0) ::close(program);
+    return program >= 0;
+  }
+
   // All that was written, as the lines that it leaves on the screen.
   std::vector<std::string> lines() const {
     std::vector<std::string> lines(1);
@@ -83,6 +89,7 @@ std::vector<std::string> shown(unsigned short columns, const std::function<void(
 }
 
 TEST(messages, a_warning_has_a_line_of_its_own_beside_a_progress_bar) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
   const auto lines = shown(200, [] { warn("by itself"); });
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0], "thalweg: warning: by itself");
@@ -91,6 +98,7 @@ TEST(messages, a_warning_has_a_line_of_its_own_beside_a_progress_bar) {
 }
 
 TEST(messages, an_error_has_a_line_of_its_own_behind_a_progress_bar) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
   const auto lines = shown(200, [] { throw std::runtime_error("that was it"); });
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(lines[0].starts_with("epoch 1/1  2/4 [=====.....]")) << lines[0];
@@ -99,6 +107,7 @@ TEST(messages, an_error_has_a_line_of_its_own_behind_a_progress_bar) {
 
 // Nothing is drawn between the clearing of the line and the warning, on whatever thread that is.
 TEST(messages, a_warning_of_another_thread_has_a_line_of_its_own) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
   std::vector<std::string> lines;
   {
     const Terminal terminal(80);
@@ -120,6 +129,7 @@ TEST(messages, a_warning_of_another_thread_has_a_line_of_its_own) {
 }
 
 TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
   const auto lines = shown(25, [] { throw std::runtime_error("."); });
   EXPECT_EQ(lines.at(0), "epoch 1/1  2/4 [=====...");
 }
