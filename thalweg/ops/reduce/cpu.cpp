@@ -166,6 +166,11 @@ Acc reduce_row_block(const Acc* x, std::int64_t count) {
   return Op::combine(Op::combine(lane[0], lane[2]), Op::combine(lane[1], lane[3]));
 }
 
+template <class Acc>
+void prefetch(const Acc* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; i += 64 / static_cast<std::int64_t>(sizeof(Acc))) __builtin_prefetch(from + i);
+}
+
 // One block of columns: rows [rows, width] of a matrix whose rows are `stride` apart -> y [width].
 template <class Op, class Acc>
 void reduce_column_block(const Source<Acc>& x, std::int64_t offset, std::int64_t rows, std::int64_t stride,
@@ -174,9 +179,11 @@ void reduce_column_block(const Source<Acc>& x, std::int64_t offset, std::int64_t
   const std::int64_t used = std::min(lanes, rows);
   const bool dense = width == stride;  // then sixteen rows are one stretch
   const std::int64_t group = dense ? lanes : 1;
+  const bool far = !dense && rows * stride >= 1 << 20;  // from memory, by strides that the processor does not foresee
   for (std::int64_t row = 0; row < rows; row += group) {
     const std::int64_t count = std::min(group, rows - row) * width;
     const Acc* from = fetch(x, offset + row * stride, count, buffer);
+    if (far && from != buffer) prefetch(from + 8 * stride, width);
     Acc* to = lane + row % lanes * width;
     if (row < used)
       std::copy_n(from, count, to);

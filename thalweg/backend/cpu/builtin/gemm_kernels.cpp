@@ -13,7 +13,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "thalweg/backend/cpu/builtin/gemm_kernels.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+// After foreach_target: compiled once per target.
+#include "thalweg/backend/cpu/builtin/gemm_thin-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu::builtin::HWY_NAMESPACE {
@@ -47,30 +48,6 @@ struct Strip {
   bool accumulate;
   Fetch<T> fetch = {};
 };
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> load_first(D d, const T* p, std::int64_t count) {
-  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
-#else  // other targets may read past the end
-  HWY_ALIGN T lanes[HWY_LANES(T)] = {};
-  std::copy_n(p, count, lanes);
-  return hn::Load(d, lanes);
-#endif
-}
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void store_first(hn::Vec<D> v, D d, T* p, std::int64_t count) {
-  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, p);
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
-#else
-  HWY_ALIGN T lanes[HWY_LANES(T)];
-  hn::Store(v, d, lanes);
-  std::copy_n(lanes, count, p);
-#endif
-}
 
 // Asks for one row. Spread over the depth these requests cost nothing; all at once they would keep the product waiting.
 template <class T, int kVectors>
@@ -121,49 +98,12 @@ void strip_kernel(const Strip<T>& s) {
     }
 }
 
-// The same for a product of so few rows that B is read once and in place, its rows `stride` apart. Sums have the same
-// order: a row's result does not depend on how many there are.
-template <class T, int kRows, int kVectors>
-void thin_kernel(const Strip<T>& s, std::int64_t stride) {
-  const hn::ScalableTag<T> d;
-  constexpr std::int64_t lanes = HWY_LANES(T);
-  hn::Vec<decltype(d)> sums[kRows][kVectors];
-#pragma GCC unroll 16
-  for (auto& row : sums)
-#pragma GCC unroll 2
-    for (auto& sum : row) sum = hn::Zero(d);
-  for (std::int64_t p = 0; p < s.depth; ++p)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      const auto b = load_first(d, s.panel + p * stride + v * lanes, s.columns - v * lanes);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i)
-        sums[i][v] = hn::MulAdd(hn::Set(d, s.a[i * s.a_row + p * s.a_depth]), b, sums[i][v]);
-    }
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      T* c = s.c + i * s.ldc + v * lanes;
-      const std::int64_t count = s.columns - v * lanes;
-      store_first(s.accumulate ? hn::Add(load_first(d, c, count), sums[i][v]) : sums[i][v], d, c, count);
-    }
-}
-
 template <class T>
 using StripKernel = void (*)(const Strip<T>&);
-template <class T>
-using ThinKernel = void (*)(const Strip<T>&, std::int64_t stride);
-
 // kernels[r - 1] computes r rows.
 template <class T, int kVectors, bool kPacked, bool kFetching = false, std::size_t... kIndex>
 constexpr std::array<StripKernel<T>, sizeof...(kIndex)> strip_kernels(std::index_sequence<kIndex...>) {
   return {strip_kernel<T, static_cast<int>(kIndex) + 1, kVectors, kPacked, kFetching>...};
-}
-
-template <class T, int kVectors, std::size_t... kIndex>
-constexpr std::array<ThinKernel<T>, sizeof...(kIndex)> thin_kernels(std::index_sequence<kIndex...>) {
-  return {thin_kernel<T, static_cast<int>(kIndex) + 1, kVectors>...};
 }
 
 // panel[p, j] = B[p, j], zero beyond `columns`; [depth][width]
@@ -280,146 +220,6 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
   }
 }
 
-// All of a product of at most kDirectRows rows for one block of the depth.
-template <class T>
-void multiply_thin(const Product<T>& product, std::int64_t depth_begin, std::int64_t depth) {
-  constexpr std::int64_t lanes = HWY_LANES(T);
-  constexpr auto narrow = thin_kernels<T, 1>(std::make_index_sequence<kDirectRows>());
-  constexpr auto wide = thin_kernels<T, 2>(std::make_index_sequence<kDirectRows>());
-  const auto index = static_cast<std::size_t>(product.m - 1);
-  for (std::int64_t j = 0; j < product.n; j += 2 * lanes) {
-    const std::int64_t columns = std::min(2 * lanes, product.n - j);
-    const Strip<T> strip{depth,
-                         product.a + depth_begin * product.a_depth,
-                         product.a_row,
-                         product.a_depth,
-                         product.b + depth_begin * product.b_depth + j,
-                         product.b_depth,
-                         product.c + j,
-                         product.ldc,
-                         columns,
-                         product.accumulate || depth_begin > 0};
-    (columns <= lanes ? narrow : wide)[index](strip, product.b_depth);
-  }
-}
-
-// The sums of the lanes of four vectors. A sum does not depend on the others.
-template <class T>
-HWY_INLINE void sum_lanes(const hn::Vec<hn::ScalableTag<T>> (&v)[4], T* sums) {
-  const hn::ScalableTag<T> d;
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  if constexpr (sizeof(T) == 4) {  // the same three steps for all four at once
-    const hn::Repartition<double, decltype(d)> pairs;
-    const auto ab = hn::Add(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
-    const auto cd = hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
-    const auto x = hn::BitCast(pairs, ab), y = hn::BitCast(pairs, cd);
-    const auto all =
-        hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
-    const hn::Half<decltype(d)> half;
-    const auto halves = hn::Add(hn::LowerHalf(half, all), hn::UpperHalf(half, all));
-#if HWY_TARGET == HWY_AVX3
-    const hn::Half<decltype(half)> quarter;
-    return hn::StoreU(hn::Add(hn::LowerHalf(quarter, halves), hn::UpperHalf(quarter, halves)), quarter, sums);
-#else
-    return hn::StoreU(halves, half, sums);
-#endif
-  }
-#endif
-  for (int i = 0; i < 4; ++i) sums[i] = hn::GetLane(hn::SumOfLanes(d, v[i]));
-}
-
-// C (+)= A b, one column: rows of A, four at a time, times b, both read along their depth.
-template <class T>
-void multiply_column(const Product<T>& product) {
-  const hn::ScalableTag<T> d;
-  using V = hn::Vec<decltype(d)>;
-  constexpr std::int64_t lanes = HWY_LANES(T);
-  const std::int64_t whole = product.k / lanes * lanes, rest = product.k - whole;
-  const V last = rest > 0 ? load_first(d, product.b + whole, rest) : hn::Zero(d);
-  for (std::int64_t row = 0; row < product.m; row += 4) {
-    const std::int64_t rows = std::min<std::int64_t>(4, product.m - row);
-    const T* a[4];
-    for (std::int64_t i = 0; i < 4; ++i) a[i] = product.a + (row + std::min(i, rows - 1)) * product.a_row;
-    V products[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (std::int64_t p = 0; p < whole; p += lanes)
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i)
-        products[i] = hn::MulAdd(hn::LoadU(d, a[i] + p), hn::LoadU(d, product.b + p), products[i]);
-    if (rest > 0)
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) products[i] = hn::MulAdd(load_first(d, a[i] + whole, rest), last, products[i]);
-    if (rows == 4 && product.ldc == 1 && !product.accumulate) {
-      sum_lanes(products, product.c + row);
-      continue;
-    }
-    T sums[4];
-    sum_lanes(products, sums);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      T& c = product.c[(row + i) * product.ldc];
-      c = product.accumulate ? c + sums[i] : sums[i];
-    }
-  }
-}
-
-// A product so narrow and shallow that all of B, [kDepth] vectors, stays in registers.
-template <class T, int kDepth>
-void narrow_kernel(const Product<T>& product) {
-  const hn::ScalableTag<T> d;
-  hn::Vec<decltype(d)> b[kDepth];
-#pragma GCC unroll 8
-  for (int p = 0; p < kDepth; ++p) b[p] = load_first(d, product.b + p * product.b_depth, product.n);
-  const auto row = [&](std::int64_t i) HWY_ATTR {
-    const T* a = product.a + i * product.a_row;
-    auto sum = hn::Zero(d);
-#pragma GCC unroll 8
-    for (int p = 0; p < kDepth; ++p) sum = hn::MulAdd(hn::Set(d, a[p * product.a_depth]), b[p], sum);
-    return sum;
-  };
-  std::int64_t i = 0;
-  if (product.ldc == product.n && !product.accumulate)  // whole vectors: the next row overwrites what is too much
-    for (; i * product.n + static_cast<std::int64_t>(HWY_LANES(T)) <= product.m * product.n; ++i)
-      hn::StoreU(row(i), d, product.c + i * product.n);
-  for (; i < product.m; ++i) {
-    T* c = product.c + i * product.ldc;
-    store_first(product.accumulate ? hn::Add(load_first(d, c, product.n), row(i)) : row(i), d, c, product.n);
-  }
-}
-
-constexpr int kShallow = 8;
-
-template <class T>
-void multiply_narrow(const Product<T>& product) {
-  constexpr auto kernels = []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-    return std::array<void (*)(const Product<T>&), kShallow>{narrow_kernel<T, static_cast<int>(kIndex) + 1>...};
-  }
-  (std::make_index_sequence<kShallow>());
-  kernels[static_cast<std::size_t>(product.k - 1)](product);
-}
-
-// C (+)= A b, one column of results side by side: rows of A that lie across its memory. Four sums go along, since one
-// would wait for itself.
-template <class T>
-void multiply_column_across(const Product<T>& product) {
-  const hn::ScalableTag<T> d;
-  constexpr std::int64_t lanes = HWY_LANES(T);
-  for (std::int64_t row = 0; row < product.m; row += lanes) {
-    const std::int64_t count = std::min(lanes, product.m - row);
-    hn::Vec<decltype(d)> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    const auto add = [&](int chain, std::int64_t p) HWY_ATTR {
-      const auto a = load_first(d, product.a + row + p * product.a_depth, count);
-      sums[chain] = hn::MulAdd(hn::Set(d, product.b[p * product.b_depth]), a, sums[chain]);
-    };
-    std::int64_t p = 0;
-    for (; p + 4 <= product.k; p += 4)
-#pragma GCC unroll 4
-      for (int chain = 0; chain < 4; ++chain) add(chain, p + chain);
-    for (; p < product.k; ++p) add(0, p);
-    const auto sum = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
-    T* c = product.c + row;
-    store_first(product.accumulate ? hn::Add(load_first(d, c, count), sum) : sum, d, c, count);
-  }
-}
-
 template <class T>
 void multiply_blocks(const Product<T>& product, T* packed_a) {
   const bool column = product.n == 1 && product.panels == nullptr;
@@ -429,7 +229,7 @@ void multiply_blocks(const Product<T>& product, T* packed_a) {
   const bool in_place = product.b_column == 1 && product.panels == nullptr;
   if (in_place && product.k <= kShallow && product.n <= static_cast<std::int64_t>(HWY_LANES(T)))
     return multiply_narrow(product);
-  const bool thin = in_place && product.m <= kDirectRows;
+  const bool thin = in_place && product.m <= kThinRows;
   for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
     const std::int64_t depth = std::min(kBlockDepth, product.k - p);
     if (thin) {

@@ -18,8 +18,8 @@ struct Product {
   T* c;
   std::int64_t ldc;
   bool accumulate;
-  const T* panels = nullptr;             // what pack_panels made of b, which is then not read
-  bool b_in_place = false;               // few rows, packed: B is not, and is fetched while it is multiplied
+  const T* panels = nullptr;  // what pack_panels made of b, which is then not read
+  bool b_in_place = false;    // few rows: B, which comes from memory, is read as it lies and ahead of its use
   std::span<const T* const> fetch = {};  // laid out as C: what is read next, to be in the caches when C is there
 };
 
