@@ -1,10 +1,14 @@
-// The walk over the places of a pool against the definition of what each covers, from every place on.
+// The walk over the places of a pool against the definition of what each covers, from every place on; and NaNs in
+// windows.
 #include "thalweg/ops/pool/taps.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <utility>
 #include <vector>
+
+#include "thalweg/thalweg.h"
 
 namespace thalweg {
 namespace {
@@ -44,6 +48,23 @@ TEST(PlaceWalk, finds_the_taps_of_every_place) {
       for (std::int64_t i = first; i < shape.places(); ++i, walk.next())
         ASSERT_EQ(list(walk.taps()), expected(shape, i)) << "place " << i << ", begun at " << first;
     }
+}
+
+// Wherever it stands; the gradient goes to it.
+TEST(MaxPool, a_nan_is_the_largest_value_of_its_window) {
+  for (const DType dtype : {f32, f64, bf16, f16})
+    for (const std::int64_t channels : {1, 4, 16, 20})
+      for (std::int64_t at = 0; at < 4; ++at) {
+        const Tensor places = reshape(arange(4), {1, 2, 2, 1});
+        const Tensor one = where(equal(places, at), full({1, 2, 2, 1}, std::nan("")), cast(places, f32));
+        const Tensor x = cast(broadcast_to(one, {1, 2, 2, channels}), dtype);
+        GradientTape tape;
+        tape.watch(x);
+        const Tensor y = max_pool(x, {.size = {2}});
+        const Tensor got = tape.gradient(y, x), want = broadcast_to(cast(equal(places, at), dtype), x.shape());
+        EXPECT_TRUE(reduce_all(isnan(y)).item<bool>()) << dtype << " " << channels << " " << at;
+        EXPECT_TRUE(reduce_all(equal(got, want)).item<bool>()) << dtype << " " << channels << " " << at;
+      }
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 // Updates made of the factors of a gradient.
+#include <cmath>
+#include <limits>
 #include <memory>
 
 #include "tests/graph/pass_testing.h"
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/plan/join_products.h"
+#include "thalweg/plan/ladder.h"
+#include "thalweg/plan/plan_state.h"
 #include "thalweg/plan/schedule.h"
 
 namespace thalweg {
@@ -69,6 +73,10 @@ TEST(JoinProducts, other_gradients_stay) {
   }));
   expect_same(scheduled({{f32, {4, 8}}, {f32, {4, 8}}}, [&](const List& x) {
     small.assign_sub(gradient_of(x) * 0.1f);
+    return List{};
+  }));
+  expect_same(scheduled({{f32, {2 * wide, wide}}, {f32, {4, wide}}}, [&](const List& x) {  // a view of more than it
+    descend(gradient_of({slice(tanh(x[0]), {0, 0}, {4, wide}), x[1]}));
     return List{};
   }));
   expect_same(scheduled(factors, [&](const List& x) {  // the transposed product
@@ -195,20 +203,77 @@ TEST(JoinProducts, an_accumulating_step_holds_no_gradient) {
   EXPECT_NE(step.plan(Spec{f32, {8, wide}}).dump("plan").find("fused_product"), std::string::npos);
 }
 
+// A step that returns the norm of its gradient.
+struct NormedStep {
+  Tensor operator()(const Tensor& x, const Tensor& dy) {
+    const Tensor gradient = matmul(x, dy, {.transpose_a = true});
+    w.assign_sub(gradient * 0.1f);
+    return sqrt(reduce_sum(square(gradient)));
+  }
+  Variable w{zeros({wide, wide}), {.name = "w"}};
+};
+
 // Rows that cancel each other: the norm of the sum is a thousandth of theirs.
 TEST(JoinProducts, the_norm_keeps_its_digits_where_rows_cancel) {
-  Variable w(zeros({wide, wide}), {.name = "w"});
-  const auto step = function([&](const Tensor& x, const Tensor& dy) {
-    const Tensor gradient = matmul(x, dy, {.transpose_a = true});
-    const Tensor norm = sqrt(reduce_sum(square(gradient)));
-    w.assign_sub(gradient * 0.1f);
-    return norm;
-  });
+  NormedStep body;
+  const auto step = function([&](const Tensor& x, const Tensor& dy) { return body(x, dy); });
   const Tensor row = random::normal({1, wide}, {.seed = 5}), other = random::normal({1, wide}, {.seed = 6});
   const Tensor x = concat({row, row}, 0), dy = concat({other, other * -(1 - 1.0f / (1 << 10))}, 0);
   const float expected = global_norm({reduce_sum(dy, {.axes = {0}})}).item<float>() * global_norm({row}).item<float>();
   EXPECT_NEAR(step(x, dy).item<float>(), expected, 1e-6 * expected);
   EXPECT_NE(step.plan(x, dy).dump("plan").find("product_squares"), std::string::npos);
+}
+
+// Nothing is left but roundings: their squares, too, add up to no less than nothing.
+TEST(JoinProducts, the_norm_of_rows_that_cancel_wholly_is_a_number) {
+  NormedStep body;
+  const auto step = function([&](const Tensor& x, const Tensor& dy) { return body(x, dy); });
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Tensor row = random::normal({1, wide}, {.seed = seed});
+    const Tensor some = round(random::normal({4, wide}, {.seed = seed + 100}) * 1024) / 1024;
+    const Tensor x = concat({row, row, row, row, row}, 0);
+    const Tensor dy = concat({some, -reduce_sum(some, {.axes = {0}, .keepdims = true})}, 0);
+    const float norm = step(x, dy).item<float>();
+    EXPECT_TRUE(norm >= 0 && norm < 1e-3f) << norm;
+  }
+}
+
+TEST(JoinProducts, the_norm_tells_infinity_from_no_number) {
+  NormedStep body;
+  const auto step = function([&](const Tensor& x, const Tensor& dy) { return body(x, dy); });
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto with = [](float value) { return concat({full({1, 1}, value), ones({1, wide - 1})}, 1); };
+  const Tensor whole = ones({1, wide});
+  EXPECT_EQ(step(with(infinity), whole).item<float>(), infinity);
+  EXPECT_EQ(step(whole, with(-infinity)).item<float>(), infinity);
+  EXPECT_TRUE(std::isnan(step(with(infinity), with(0)).item<float>()));
+  EXPECT_TRUE(std::isnan(step(whole, with(std::nanf(""))).item<float>()));
+  EXPECT_EQ(step(with(3e38f), with(3e38f)).item<float>(), infinity);
+}
+
+// Recomputation is chosen where gradients that are never there take no memory: with them the most would be alive where
+// they are clipped, and nothing could be gained.
+TEST(JoinProducts, a_clipped_step_that_recomputes_takes_less) {
+  std::vector<Variable> weights;
+  for (int i = 0; i < 6; ++i) weights.emplace_back(random::normal({512, 512}, {.stddev = 0.05}));
+  optim::Adam adam({.global_clip_norm = 0.1});
+  const auto step = function([&](const Tensor& x) {
+    GradientTape tape;
+    Tensor hidden = x;
+    for (const Variable& w : weights) {
+      const Tensor sum = matmul(hidden, w);
+      hidden = sum * sigmoid(sum) * tanh(sum);
+    }
+    const Tensor loss = reduce_mean(square(hidden));
+    adam.apply(tape.gradient(loss, weights), weights);
+    return loss;
+  });
+  const Ladder ladder = ladder_of(step.plan(Spec{f32, {32, 512}}).state().traced, {});
+  const Compiled kept = ladder.build({1, 0}), cheap = ladder.build({1, 3}), forward = ladder.build({1, most_effort});
+  EXPECT_LT(cheap.executable->workspace(), kept.executable->workspace() * 2 / 3);
+  EXPECT_LT(forward.executable->workspace(), kept.executable->workspace() * 2 / 3);
+  for (const Compiled* compiled : {&kept, &cheap, &forward})
+    EXPECT_EQ(print(compiled->graph).find("transpose_a = 1"), std::string::npos);
 }
 
 }  // namespace

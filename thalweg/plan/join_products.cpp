@@ -48,7 +48,14 @@ class Joiner {
     const bool steady = std::none_of(changing_.begin(), changing_.end(), [&](ValueId entry) {
       return storages_.root(node.inputs[0]) == entry || storages_.root(node.inputs[1]) == entry;
     });
-    return few && steady && m * n >= smallest_product;
+    const std::int64_t product = m * n * size_of(a.dtype), factors = held(node.inputs[0]) + held(node.inputs[1]);
+    return few && steady && m * n >= smallest_product && factors <= product;
+  }
+
+  // Bytes that live as long as the factor does: of a view those of all that it looks at.
+  std::int64_t held(ValueId factor) const {
+    const ValueId root = storages_.root(factor);
+    return storages_.producer(root) < 0 ? 0 : graph_.spec(root).bytes();
   }
 
   // Replaces the readers of the product; without the right ones everything stays.

@@ -82,7 +82,7 @@ std::string Rung::describe() const {
 }
 
 Draft make_draft(Graph graph, int effort) {
-  Draft draft{std::move(graph), {}, {}, 0};
+  Draft draft{join_products(std::move(graph)), {}, {}, 0};
   if (effort > 0) {
     const int boundary = find_boundary(draft.graph);
     const Recomputation choice = effort <= 3 ? choose_cheap(draft.graph, boundary, effort / 3.0)
@@ -90,7 +90,6 @@ Draft make_draft(Graph graph, int effort) {
     draft.recomputed = choice.values(draft.graph);
     draft.graph = schedule(recompute_nodes(draft.graph, choice));
   }
-  draft.graph = join_products(std::move(draft.graph));
   draft.boundary = settle_outputs(draft.graph);
   draft.graph = group_updates(std::move(draft.graph));  // by now all updates that are left write their variables
   draft.memory = plan_memory(draft.graph, draft.boundary, false);

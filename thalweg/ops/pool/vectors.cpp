@@ -76,14 +76,19 @@ HWY_INLINE void for_other_taps(const Taps& taps, F f) {
   for (int t = 1; t < taps.count; ++t) f(t);
 }
 
-// A NaN is larger than any number.
+// A NaN is larger than any number, and the first one than those behind it. (Ne is false for them in some targets.)
+template <class V>
+HWY_INLINE auto is_larger(V value, V best) {
+  return hn::AndNot(hn::Le(value, best), hn::Eq(best, best));
+}
+
 template <class S>
 void forward(std::int64_t channels, const Taps& taps, const S* x, S* y) {
   for_vectors(channels, [&](auto d, std::int64_t c) THALWEG_INLINE_LAMBDA {
     auto best = load_as(d, x + taps.offsets[0] + c);
     for_other_taps(taps, [&](int t) THALWEG_INLINE_LAMBDA {
       const auto value = load_as(d, x + taps.offsets[t] + c);
-      best = hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::Ne(value, value)), value, best);
+      best = hn::IfThenElse(is_larger(value, best), value, best);
     });
     store_exact(d, best, y + c);
   });
@@ -95,7 +100,7 @@ HWY_INLINE hn::Vec<D> largest_tap(D d, const Taps& taps, const S* x) {
   auto best = load_as(d, x + taps.offsets[0]), chosen = hn::Set(d, taps.numbers[0]);
   for_other_taps(taps, [&](int t) THALWEG_INLINE_LAMBDA {
     const auto value = load_as(d, x + taps.offsets[t]);
-    const auto larger = hn::AndNot(hn::Le(value, best), hn::Eq(best, best));  // or the first NaN
+    const auto larger = is_larger(value, best);
     best = hn::IfThenElse(larger, value, best);
     chosen = hn::IfThenElse(larger, hn::Set(d, taps.numbers[t]), chosen);
   });

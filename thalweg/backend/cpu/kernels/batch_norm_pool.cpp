@@ -45,7 +45,7 @@ HWY_INLINE Bits take_larger(const Lanes<T>& value, const Lanes<T>& normal, Large
   HWY_UNROLL(16)
   for (int i = 0; i < Lanes<T>::kParts; ++i) {
     const auto best = largest.value.part[i];
-    const auto larger = hn::AndNot(hn::Ne(best, best), hn::Not(hn::Le(value.part[i], best)));
+    const auto larger = hn::AndNot(hn::Le(value.part[i], best), hn::Eq(best, best));
     largest.value.part[i] = hn::IfThenElse(larger, value.part[i], best);
     largest.normal.part[i] = hn::IfThenElse(larger, normal.part[i], largest.normal.part[i]);
     std::uint64_t part = 0;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "thalweg/backend/cpu/builtin/gemm_kernels.h"
 #include "thalweg/backend/cpu/slots.h"
 #include "thalweg/backend/cpu/targets.h"
 
@@ -85,6 +87,59 @@ constexpr std::int64_t kBlock = 4;      // rows of a block of products
 constexpr std::int64_t kColumns = 512;  // that are widened at a time: with 32 rows they stay in the second-level cache
 constexpr std::int64_t kStride = kColumns + 8;  // rows 4 KiB apart would share a set of the first-level cache
 constexpr std::int64_t kMaxRanges = 16;         // of a factor's columns: as many sets of products are held
+constexpr std::int64_t kTileRows = 32, kTileColumns = 128;  // of elements
+
+// The same sum from the product's elements, of which there is a tile at a time. Those that are not finite decide
+// between infinity and NaN, and those that rows which cancel each other leave are the ones that a variable is updated
+// with.
+class SquaresOfElements {
+ public:
+  static constexpr std::int64_t kTile = kTileRows * kTileColumns;
+
+  explicit SquaresOfElements(std::int64_t m)
+      : rows_(std::max(kTileRows, round_up(ceil_div(m, kMaxRanges), kTileRows))), m_(m) {}
+
+  // In a workspace for as many tasks or more; each one's sum is left in the shared part.
+  template <class T>
+  double run(const Factors<T>& factors, WorkspaceLayout layout, std::span<std::byte> workspace) const {
+    auto* sums = reinterpret_cast<double*>(workspace.data());
+    layout.tasks = ceil_div(m_, rows_);
+    run_in_slots(layout, workspace, [&](std::int64_t task, std::byte* slot) {
+      double sum = 0;
+      for (std::int64_t i = task * rows_; i < std::min((task + 1) * rows_, m_); i += kTileRows)
+        for (std::int64_t j = 0; j < factors.n; j += kTileColumns)
+          sum += tile(factors, i, j, reinterpret_cast<T*>(slot));
+      sums[task] = sum;
+    });
+    return std::accumulate(sums, sums + layout.tasks, 0.0);
+  }
+
+ private:
+  template <class T>
+  static double tile(const Factors<T>& factors, std::int64_t i, std::int64_t j, T* elements) {
+    builtin::Product<T> product{};
+    product.m = std::min(kTileRows, factors.m - i), product.n = std::min(kTileColumns, factors.n - j);
+    product.k = factors.depth;
+    product.a = factors.a + i, product.a_row = 1, product.a_depth = factors.m;
+    product.b = factors.b + j, product.b_depth = factors.n, product.b_column = 1;
+    product.c = elements, product.ldc = product.n;
+    builtin::multiply(product, nullptr);
+    double sums[4] = {};  // one would wait for itself
+    for (std::int64_t k = 0; k < product.m * product.n; ++k)
+      sums[k % 4] += static_cast<double>(elements[k]) * static_cast<double>(elements[k]);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+
+  std::int64_t rows_, m_;
+};
+
+// Where rows cancel each other the sum is far smaller than its terms: below this share of them too few digits are left.
+template <class T>
+constexpr double kLeastShare = sizeof(T) == sizeof(double) ? 0x1p-10 : 0x1p-24;
+
+struct Sum {
+  double value, terms;  // terms: the sum of their magnitudes
+};
 
 // Columns of A, then those of B, in ranges; each range's products of rows lie beside the others'.
 class Gram {
@@ -93,13 +148,13 @@ class Gram {
       : depth_(depth), rows_(round_up(depth, kBlock)), ranges_a_(ranges(m)), ranges_b_(ranges(n)) {
     layout_.tasks = ranges_a_ + ranges_b_;
     layout_.shared_bytes = bytes(layout_.tasks * rows_ * rows_);
-    layout_.slot_bytes = bytes(rows_ * kStride);
+    layout_.slot_bytes = bytes(std::max(rows_ * kStride, SquaresOfElements::kTile));
   }
 
   const WorkspaceLayout& layout() const { return layout_; }
 
   template <class T>
-  double run(const Factors<T>& factors, std::span<std::byte> workspace) const {
+  Sum run(const Factors<T>& factors, std::span<std::byte> workspace) const {
     auto* products = reinterpret_cast<double*>(workspace.data());
     run_in_slots(layout_, workspace, [&](std::int64_t task, std::byte* slot) {
       const bool of_a = task < ranges_a_;
@@ -142,8 +197,8 @@ class Gram {
   }
 
   // Blocks below the diagonal stand for those above it too.
-  double combine(const double* products) const {
-    double total = 0;
+  Sum combine(const double* products) const {
+    Sum total{0, 0};
     for (std::int64_t i = 0; i < rows_; ++i)
       for (std::int64_t j = 0; j < (i / kBlock + 1) * kBlock; ++j) {
         const auto sum = [&](std::int64_t first, std::int64_t count) {
@@ -152,7 +207,8 @@ class Gram {
           return all;
         };
         const double both = sum(0, ranges_a_) * sum(ranges_a_, ranges_b_);
-        total += i / kBlock == j / kBlock ? both : 2 * both;
+        const double term = i / kBlock == j / kBlock ? both : 2 * both;
+        total.value += term, total.terms += std::abs(term);
       }
     return total;
   }
@@ -161,25 +217,12 @@ class Gram {
   WorkspaceLayout layout_;
 };
 
-// Where a factor is not finite, single elements of the product decide between infinity and NaN.
-template <class T>
-double squares_of_elements(const Factors<T>& factors) {
-  double total = 0;
-  for (std::int64_t i = 0; i < factors.m; ++i)
-    for (std::int64_t j = 0; j < factors.n; ++j) {
-      double element = 0;
-      for (std::int64_t p = 0; p < factors.depth; ++p)
-        element +=
-            static_cast<double>(factors.a[p * factors.m + i]) * static_cast<double>(factors.b[p * factors.n + j]);
-      total += element * element;
-    }
-  return total;
-}
-
 template <class T>
 double squares(const Factors<T>& factors, std::span<std::byte> workspace) {
-  const double total = Gram(factors.depth, factors.m, factors.n).run(factors, workspace);
-  return std::isfinite(total) ? total : squares_of_elements(factors);
+  const Gram gram(factors.depth, factors.m, factors.n);
+  const Sum sum = gram.run(factors, workspace);
+  if (std::isfinite(sum.value) && sum.value >= kLeastShare<T> * sum.terms) return sum.value;
+  return SquaresOfElements(factors.m).run(factors, gram.layout(), workspace);
 }
 
 }  // namespace
