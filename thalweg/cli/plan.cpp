@@ -48,7 +48,6 @@ int plan(const PlanOptions& options) {
       print_json(step, none.json());
     else
       std::cout << "no plan fits\n" << none.what() << '\n';
-    return failed;
   }
   return good;
 }
