@@ -5,6 +5,9 @@
 
 #include "tests/graph/pass_testing.h"
 #include "thalweg/graph/passes/passes.h"
+#include "thalweg/ops/fused/fused_product.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/row_ops.h"
 #include "thalweg/plan/join_products.h"
 #include "thalweg/plan/ladder.h"
 #include "thalweg/plan/plan_state.h"
@@ -83,6 +86,14 @@ TEST(JoinProducts, other_gradients_stay) {
     descend(transpose(gradient_of(x)));
     return List{};
   }));
+}
+
+// As a file may have it, though no trace does.
+TEST(JoinProducts, a_program_may_choose_by_the_product) {
+  const Program program{2, {}, {{Row::where, {0, 1, 1}}, {Row::add, {2, 1, -1}}}, {3}};
+  const auto op = make_fused_product(make_fused(program, {}).get(), 0);
+  const Tensor x[] = {ones({2, 8}), ones({2, 9}), ones({8, 9})};
+  EXPECT_EQ(reduce_sum(apply(fused_product_info(), op.get(), x)[0]).item<float>(), 2 * 8 * 9);
 }
 
 // A variable that is a factor of another one's gradient and is updated itself.

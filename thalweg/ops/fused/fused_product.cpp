@@ -118,7 +118,9 @@ class Tiles {
 
   // What the program will read in the places of the product.
   SmallVector<const T*, 8> read_next(const FusedProduct& op, Arrays in) const {
-    const auto inputs = program_inputs<Array>(op, [&](int i) { return in[static_cast<std::size_t>(i)]; }, {});
+    const Spec product{dtype_of<T>(), Shape{m_, n_}};
+    const auto inputs = program_inputs<Array>(
+        op, [&](int i) { return in[static_cast<std::size_t>(i)]; }, Array{nullptr, &product});
     const Branch* branch =
         op.fused.branches ? chosen_branch(*op.fused.branches, {inputs.data(), inputs.size()}) : nullptr;
     SmallVector<const T*, 8> arrays;

@@ -7,6 +7,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/graph/control/control.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/fused/fused_product.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
@@ -90,8 +91,8 @@ void fused_each(const Subject& s) {
 
 void factors(const Subject& s) {
   s.require((s[0].dtype == f32 || s[0].dtype == f64) && s[0].dtype == s[1].dtype && s[0].rank() == 2 &&
-                s[1].rank() == 2 && s[0].shape[0] == s[1].shape[0],
-            "factors of a product");
+                s[1].rank() == 2 && s[0].shape[0] == s[1].shape[0] && s[0].shape[0] <= deepest_fused_product,
+            "factors of a shallow product");
 }
 
 void fused_product(const Subject& s) {
