@@ -15,9 +15,8 @@ int main() {
   const tw::train::Loss loss = tw::losses::mean_squared_error;
 
   // The largest batch whose step fits 2 MiB in one part, with nothing computed twice.
-  const auto batch =
-      tw::train::find_batch_size(model, {tw::zeros({1, 4}), tw::zeros({1, 1})},
-                                 {.optimizer = &adam, .loss = loss, .memory_budget = tw::MiB(2), .largest = 4096});
+  const auto batch = tw::train::find_batch_size(model, {tw::zeros({1, 4}), tw::zeros({1, 1})},
+                                                {.optimizer = &adam, .loss = loss, .memory_budget = tw::MiB(2)}, 4096);
   std::printf("%s\n", batch.table().text().c_str());
   batch.write_svg("batch_size.svg");
 

@@ -1,9 +1,12 @@
 #include "models/steps.h"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "models/models.h"
 #include "models/settings.h"
+#include "models/size_check.h"
 
 namespace thalweg::models {
 namespace {
@@ -28,11 +31,25 @@ StepParts classifier(const Options& options, const Spec& x, const Spec& labels, 
           std::move(optimizer)};
 }
 
+double real(std::int64_t count) { return static_cast<double>(count); }
+
+// Layers one after the other, each with `each` weights for a pair of an input and an output.
+SizeCheck chain(double inputs, const std::vector<std::int64_t>& outputs, double each, const char* what) {
+  SizeCheck size;
+  for (const auto units : outputs) {
+    size.add(each * inputs * real(units), what);
+    inputs = real(units);
+  }
+  return size;
+}
+
 const OptimizerChoice adam{.name = "adam", .epsilon = 1e-8}, momentum{.name = "sgd", .momentum = 0.9};
 
 StepParts mlp(std::int64_t batch, SettingsReader& set) {
   const MlpOptions options{.hidden = set.counts("hidden", {1024, 1024}), .outputs = set.count("classes", 10)};
-  return classifier<Mlp>(options, {f32, {batch, set.count("inputs", 784)}}, {i32, {batch}}, adam);
+  const std::int64_t inputs = set.count("inputs", 784);
+  chain(real(inputs), options.hidden, 1, "hidden").done("mlp");
+  return classifier<Mlp>(options, {f32, {batch, inputs}}, {i32, {batch}}, adam);
 }
 
 Spec images(std::int64_t batch, std::int64_t size, std::int64_t channels) {
@@ -43,7 +60,12 @@ StepParts cnn(std::int64_t batch, SettingsReader& set) {
   const CnnOptions options{.filters = set.counts("filters", {32, 64}),
                            .hidden = set.count("hidden", 128),
                            .classes = set.count("classes", 10)};
-  return classifier<Cnn>(options, images(batch, set.count("size", 28), set.count("channels", 1)), {i32, {batch}}, adam);
+  const std::int64_t size = set.count("size", 28), channels = set.count("channels", 1);
+  const double side = std::floor(real(size) / std::exp2(real(std::ssize(options.filters)))) - 2;  // at least, when flat
+  chain(real(channels), options.filters, 9, "filters")
+      .add(std::max(side * side, 1.0) * real(options.filters.back()) * real(options.hidden), "size")
+      .done("cnn");
+  return classifier<Cnn>(options, images(batch, size, channels), {i32, {batch}}, adam);
 }
 
 StepParts separable_cnn(std::int64_t batch, SettingsReader& set) {
@@ -51,12 +73,14 @@ StepParts separable_cnn(std::int64_t batch, SettingsReader& set) {
                                     .blocks = set.counts("blocks", {64, 128, 256}),
                                     .separable = set.choice("convolution", {"separable", "full"}) == "separable",
                                     .classes = set.count("classes", 10)};
+  chain(real(options.stem), options.blocks, options.separable ? 1 : 9, "blocks").done("separable-cnn");
   return classifier<SeparableCnn>(options, images(batch, set.count("size", 32), set.count("channels", 3)),
                                   {i32, {batch}}, momentum);
 }
 
 StepParts resnet50(std::int64_t batch, SettingsReader& set) {
   const ResNet50Options options{.width = set.count("width", 64), .classes = set.count("classes", 1000)};
+  SizeCheck().add(5600 * real(options.width) * real(options.width), "width").done("resnet50");
   return classifier<ResNet50>(options, images(batch, set.count("size", 224), set.count("channels", 3)), {i32, {batch}},
                               momentum);
 }
@@ -67,12 +91,17 @@ StepParts unet(std::int64_t batch, SettingsReader& set) {
                             .classes = set.count("classes", 2)};
   const std::int64_t size = set.count("size", 128);
   UNet::check_size(options.widths.size(), size, size);
+  chain(1, options.widths, 9, "widths")
+      .add(9 * real(options.bottom) * real(options.bottom), "bottom")
+      .add(9 * real(options.widths.back()) * real(options.widths.back()), "widths", 2)
+      .done("unet");
   return classifier<UNet>(options, images(batch, size, set.count("channels", 3)), {i32, {batch, size, size}}, adam);
 }
 
 StepParts lstm(std::int64_t batch, SettingsReader& set) {
   const LstmClassifierOptions options{.units = set.count("units", 256), .classes = set.count("classes", 10)};
   const Spec x{f32, {batch, set.count("time", 64), set.count("inputs", 64)}};
+  SizeCheck().add(4 * real(options.units) * real(options.units + x.shape[2]), "units").done("lstm");
   return classifier<LstmClassifier>(options, x, {i32, {batch}}, adam);
 }
 
@@ -84,8 +113,17 @@ StepParts gpt(std::int64_t batch, SettingsReader& set) {
   options.heads = set.count("heads", options.heads);
   options.width = set.count("width", options.width);
   options.dropout = set.number("dropout", options.dropout);
+  SizeCheck()
+      .add(real(options.vocabulary) * real(options.width), "vocabulary")
+      .add(real(options.context) * real(options.width), "context")
+      .add(12 * real(options.width) * real(options.width), options.layers > options.width ? "layers" : "width",
+           options.layers)
+      .done("gpt");
   const Spec tokens{i32, {batch, set.count("time", options.context)}};
   const double clip = set.number("clip", 1.0);  // of the gradients' global norm; 0: none
+  if (!(clip >= 0))
+    throw Error(ErrorCode::invalid_argument, "gpt", "expected a clip of 0 or more, got " + std::to_string(clip),
+                "1 is usual, 0 is for none");
   return classifier<Gpt>(options, tokens, tokens,
                          {.name = "adamw",
                           .learning_rate = 3e-4,
@@ -113,6 +151,7 @@ StepParts two_tower(std::int64_t batch, SettingsReader& set) {
   const std::int64_t rows = set.count("rows", 100'000);
   const TwoTowerOptions options{
       .users = rows, .items = rows, .size = set.count("size", 16), .units = set.count("units", 32)};
+  SizeCheck().add(real(rows) * real(options.size), "rows", 2).done("recsys");
   const auto model = std::make_shared<TwoTower>(options);
   return recommender(model, batch, set.count("inputs", 13), 2, [model](const Tensor& numbers, const Tensor& ids) {
     const auto columns = unstack(ids, 1);
@@ -127,6 +166,9 @@ StepParts recsys(std::int64_t batch, SettingsReader& set) {
                             .size = set.count("size", 16),
                             .bottom = set.counts("bottom", {64, 16}),
                             .top = set.counts("top", {256, 64})};
+  SizeCheck()
+      .add(real(options.rows) * real(options.size), options.tables > options.rows ? "tables" : "rows", options.tables)
+      .done("recsys");
   const auto model = std::make_shared<Dlrm>(options);
   return recommender(model, batch, set.count("inputs", 13), options.tables,
                      [model](const Tensor& numbers, const Tensor& ids) { return (*model)(numbers, ids); });

@@ -36,10 +36,10 @@ LD_LIBRARY_PATH=$driver run 0 devices
 says "$out" '^GPU +Imaginary GPU, 8 GiB'
 says "$out" 'this build has no CUDA part'
 
-# plan: a page of text, or one JSON object with the keys that tools rely on; an infeasible budget has an answer too, and status 1.
+# plan: a page of text, or one JSON object with the keys that tools rely on; an infeasible budget has an answer too.
 run 0 plan mlp
 silent "$err"
-for line in '^plan of "mlp" \(f32 \[512, 784\], i32 \[512\]\)' '^  peak +[0-9.]+ MiB' 'everything kept' 'dense_1 matmul'; do
+for line in '^plan of "train_step" \(f32 \[512, 784\], i32 \[512\]\)' '^  peak +[0-9.]+ MiB' 'everything kept' 'dense_1 matmul'; do
   says "$out" "$line"
 done
 plan_json() {  # STATUS ARGUMENTS… -- CONDITION over `found`
@@ -63,19 +63,25 @@ EOP
 plan_json 0 mlp -- 'found["feasible"] and found["budget_bytes"] is None and found["largest_batch"] is None and found["batch"] == 512'
 plan_json 0 cnn --batch 64 --memory-budget 10MiB -- \
   'found["feasible"] and found["peak_bytes"] <= found["budget_bytes"] == 10 << 20 and found["largest_batch"] >= 64'
-plan_json 1 cnn --memory-budget 1048576 -- \
+plan_json 0 cnn --memory-budget 1048576 -- \
   'not found["feasible"] and found["smallest_feasible_bytes"] > 1 << 20 and found["largest_batch"] == 0'
-plan_json 1 separable-cnn --memory-budget 16MiB -- 'not found["feasible"] and 0 < found["largest_batch"] < 64'
+plan_json 0 separable-cnn --memory-budget 16MiB -- 'not found["feasible"] and 0 < found["largest_batch"] < 64'
 plan_json 0 gpt --set layers=2 --set width=64 --set heads=2 --batch 2 -- 'found["model"] == "gpt" and found["batch"] == 2'
 plan_json 0 resnet50 --set width=8 --set size=64 -- '"mixes examples" in found["split_obstacle"]'
 plan_json 0 mlp --precision f16 -- 'found["precision"] == "f16"'
 plan_json 0 unet --set size=32 -- 'found["feasible"]'
 plan_json 0 lstm --set units=16 -- 'found["feasible"]'
 plan_json 0 recsys --set rows=100 -- 'found["feasible"]'
-run 1 plan cnn --memory-budget 1MiB
+run 0 plan cnn --memory-budget 1MiB
 says "$out" 'smallest feasible budget [0-9]+ bytes'
 run 0 plan mlp --svg "$picture" --memory-budget 1.5GiB
 says "$picture" '^<svg xmlns='
+for command in 'plan gpt' "train gpt --data $0"; do
+  run 1 $command --set layers=1000000000  # at once: before anything is built
+  says "$err" '^error: \[gpt\] expected a model that fits .* got one that needs [0-9.]+ PiB or more, most of it because of "layers"$'
+done
+run 1 plan cnn --set size=1
+says "$err" 'hint: take larger images, or fewer layers$'
 run 1 plan mlp --svg /nowhere/plan.svg
 says "$err" '^error: .*/nowhere/plan.svg'
 

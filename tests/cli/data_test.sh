@@ -52,6 +52,8 @@ refuses() {  # DATA WORDS [MODEL]
   says "$err" 'hint: .'
 }
 refuses missing.csv 'no file or folder'
+mkfifo pipe.csv
+refuses pipe.csv 'is no file that can be read more than once'
 refuses text_in_column.csv 'row 1 \(line 3\), column "b": expected f32, found "four"'
 says "$err" 'hint: write a number there; classes are numbered 0, 1, 2, …$'
 refuses empty_field.csv 'column "b": expected f32, found ""'

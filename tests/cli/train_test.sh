@@ -143,16 +143,55 @@ run 0 tune "${small[@]}" --steps 2 --grid threads=1,2 --grid eager=true --grid h
 says "$out" '^best: --eager=true --set hidden=4 --threads [12]  \(2 runs in [0-9]+ s\)$'
 run 0 tune "${small[@]}" --memory-budget 2MiB --json
 says "$out" '^{"final":true,"batch":[1-9][0-9]*,"largest_batch":[0-9]+,"lr":[0-9.e-]+}$'
+found=$(grep -oE '"batch":[0-9]+' "$out" | grep -oE '[0-9]+')  # fits the step of train as it is
+run 0 plan cnn --batch "$found" --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 2MiB --json
+says "$out" '"micro_batches":1,"recomputed":0'
 run 0 tune "${small[@]}" --memory-budget 2MiB --svg rate.svg
 says "$out" '^batch: [1-9]'
 says "$out" '^lr: [0-9.e-]+$'
 run 0 tune "${small[@]}" --steps 3
 [ "$(grep -c '^[0-9]' "$out")" -eq 4 ] || fault "--steps 3 must try three rates"
+run 1 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_error
+says "$err" 'all runs failed, the first one with: \[tune\] it has a test loss, which does not compare with a test accuracy'
+run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
+says "$err" 'expected one --loss where the loss is the score'
 run 2 tune "${small[@]}" --schedule cosine
 says "$err" '^error: expected a constant rate where one is searched for, got --schedule cosine'
 run 2 tune "${small[@]}" --steps 1
 run 0 tune --help
 ! grep -q resume "$out" || fault "tune does not resume"
+
+# A run that has nothing left to do leaves its end as it was.
+tail -1 whole/log.jsonl > end.json
+run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --resume
+diff <(tail -1 whole/log.jsonl) end.json || fault "going on with a run that has ended changed its end"
+
+# The shorter of --steps and --epochs is what a run has, and what its schedule is for.
+run 0 train "${small[@]}" --steps 500 --epochs 1 --schedule linear --out shorter
+says "$err" ': 96 examples, 6 steps of 16$'
+python3 - << 'EOP' || fault "--steps beyond --epochs"
+import json
+assert json.load(open("shorter/config.json"))["steps"] == 6
+assert json.loads(open("shorter/log.jsonl").readlines()[-1])["steps"] == 6
+EOP
+
+# A reader that goes away ends the run, which is saved.
+"$program" train "${small[@]}" --epochs 100000 --json --out unread 2> "$err" | head -1 > /dev/null
+[ "${PIPESTATUS[0]}" -eq 1 ] || fault "nobody reads: status 1"
+says "$err" 'training stopped: standard output takes no more lines'
+[ "$(cat unread/checkpoints/latest)" = "step-$(grep -c grad_norm unread/log.jsonl)" ] || fault "nobody reads: the last step must be saved"
+
+# A test that is not finite is told, and where; no score of a grid can be the best then.
+python3 - << 'EOP'
+with open("holes.csv", "w") as file:
+    for i in range(40):
+        file.write(f"{'nan' if i == 29 else i % 7},{i % 3},{i % 2}\n")
+EOP
+run 0 train mlp --data holes.csv --set hidden=4 --batch 8 --epochs 2 --out holes
+[ "$(grep -c 'val_loss is nan' "$err")" -eq 1 ] || fault "a validation that is nan is to be told once"
+says "$err" 'holes.csv: example 29$'
+run 1 tune mlp --data holes.csv --set hidden=4 --batch 8 --loss mean_squared_error --grid lr=1e-3,1e-2
+says "$err" 'all runs failed, the first one with: test loss nan'
 
 # What cannot be done is said: 1 for what fails, 2 for wrong usage; nothing on standard output.
 run 1 train "${small[@]}" --steps 1 --out whole
@@ -169,14 +208,14 @@ says "$err" 'thalweg devices'
 run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
 says "$err" 'smallest feasible budget'
 smallest=$(grep -oE 'smallest feasible budget [0-9]+' "$err")
-run 1 plan cnn --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 1KiB
+run 0 plan cnn --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 1KiB
 says "$out" "$smallest bytes"
 run 1 train cnn --data nothing.bin --out none
 run 1 train "${small[@]}" --lr 1e30 --optimizer sgd --steps 20 --out wild
 says "$err" 'training stopped: the loss of step'
 for arguments in 'train' 'train nonsense' 'train cnn --epochs 0' 'train cnn --optimizer nonsense' 'train cnn --set nonsense=1' \
                  'train cnn --clip-norm 1 --clip-value 1' 'train cnn --resume' 'train gpt' 'train cnn --memory-budget 1GB' \
-                 'train mlp --data shapes' 'train cnn --eager --precision bf16' 'tune cnn --grid lr' 'train cnn --precision f8' \
+                 'train mlp --data shapes' 'train cnn --eager --precision bf16' 'train cnn --eager --memory-budget 1GiB' 'tune cnn --grid lr' 'train cnn --precision f8' \
                  'train cnn --lr nan' 'train cnn --seed -1' 'tune cnn --grid lr=-1' 'tune cnn --grid precision=f8' \
                  'tune cnn --grid nonsense=1' 'tune cnn --grid lr=1 --grid lr=2' 'tune cnn --grid batch=0,32'; do
   run 2 $arguments

@@ -65,6 +65,7 @@ TEST(steps, measured_peak_is_the_predicted_one) {
 
 TEST(steps, say_what_can_be_set) {
   expect_refused("perceptron", {}, "models are mlp, cnn");
+  expect_refused("gpt", {1, {{"clip", "-1"}}}, "expected a clip of 0 or more");
   expect_refused("mlp", {.settings = {{"layers", "3"}}}, "settings are classes, hidden, inputs");
   expect_refused("mlp", {.settings = {{"hidden", "16,x"}}}, "with commas between them");
   expect_refused("mlp", {.settings = {{"hidden", ""}}}, "with commas between them");
@@ -72,6 +73,42 @@ TEST(steps, say_what_can_be_set) {
   expect_refused("gpt", {.settings = {{"dropout", "much"}}}, "a number");
   expect_refused("gpt", {.settings = {{"size", "huge"}}}, "nano, small or 124m");
   expect_refused("separable-cnn", {.settings = {{"convolution", "half"}}}, "expected separable or full");
+}
+
+// Sizes that no machine has the memory for are refused before anything is built: at once, with the bytes.
+TEST(steps, too_large_models_are_refused_before_they_are_built) {
+  const auto told = [](const std::string& model, const Settings& settings) -> std::string {
+    try {
+      make_step(model, {1, settings});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string layers = told("gpt", {{"layers", "1000000000"}});
+  EXPECT_NE(layers.find("needs 6.75 PiB or more, most of it because of \"layers\""), std::string::npos) << layers;
+  const std::string huge = "1000000000";
+  struct Case {
+    const char *model, *what;
+    Settings settings;
+  };
+  const std::vector<Case> others{{"mlp", "hidden", {{"hidden", "1000000,10000000"}}},
+                                 {"cnn", "size", {{"size", huge}}},
+                                 {"separable-cnn", "blocks", {{"blocks", "10000000,10000000"}}},
+                                 {"resnet50", "width", {{"width", huge}}},
+                                 {"unet", "widths", {{"widths", huge}}},
+                                 {"unet", "bottom", {{"bottom", huge}}},
+                                 {"lstm", "units", {{"units", huge}}},
+                                 {"gpt", "width", {{"width", huge}, {"heads", "1"}}},
+                                 {"gpt", "layers", {{"layers", huge}, {"width", "1"}, {"heads", "1"}}},
+                                 {"recsys", "tables", {{"tables", huge}, {"rows", "1"}}},
+                                 {"recsys", "rows", {{"rows", "1000000000000"}}},
+                                 {"recsys", "rows", {{"rows", "1000000000000"}, {"kind", "two-tower"}}}};
+  for (const auto& [model, what, settings] : others) {
+    const std::string text = told(model, settings);
+    EXPECT_NE(text.find("because of \"" + std::string(what) + "\""), std::string::npos) << model << ' ' << text;
+  }
 }
 
 }  // namespace

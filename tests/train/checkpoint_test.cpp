@@ -360,6 +360,68 @@ TEST(weights, come_back_before_and_after_the_first_call) {
   }
 }
 
+// A body and two heads, of which a run may use only one.
+struct TwoHeads : nn::Module {
+  nn::Dense body{*this, "body", {.units = 4}}, left{*this, "left", {.units = 1}}, right{*this, "right", {.units = 1}};
+};
+
+// Values that wait for a layer which is never built are saved with the others, by checkpoints and as weights.
+TEST(weights, of_layers_that_are_not_built_are_not_lost) {
+  const Folder folder;
+  const Tensor x = random::normal({3, 5});
+  const std::string path = folder.path("w.safetensors");
+  TwoHeads first;
+  first.left(first.body(x));
+  const auto wanted = first.right(first.body(x)).to_vector<float>();
+  checkpoint::save_weights(first, path);
+  Manager(folder.path("run")).save(1, {{"model", &first}});
+  using Act = std::function<void(nn::Module&)>;
+  const auto manager = [&] { return Manager(folder.path("run")); };
+  const std::vector<std::pair<Act, Act>> ways{{[&](nn::Module& model) { checkpoint::load_weights(model, path); },
+                                               [&](nn::Module& model) { checkpoint::save_weights(model, path); }},
+                                              {[&](nn::Module& model) {
+                                                 manager().restore_latest({{"model", &model}});
+                                               },
+                                               [&](nn::Module& model) {
+                                                 manager().save(1, {{"model", &model}});
+                                               }}};
+  for (const auto& [load, save] : ways) {
+    TwoHeads untouched, one_head, built, last;
+    load(untouched);
+    save(untouched);  // before its first call
+    load(one_head);
+    one_head.left(one_head.body(x));
+    save(one_head);
+    built.left(built.body(x));
+    load(built);  // into a model in which one head is made
+    save(built);
+    load(last);
+    EXPECT_EQ(last.right(last.body(x)).to_vector<float>(), wanted);
+    EXPECT_EQ(built.right(built.body(x)).to_vector<float>(), wanted);
+  }
+}
+
+// The same of an optimizer between set_state() and its first update.
+TEST(checkpoint, state_that_waits_for_variables_is_saved) {
+  const Folder folder, copied;
+  std::vector<float> wanted;
+  {
+    random::set_seed(3);
+    Training run;
+    run.train(0, 3);
+    Manager(folder.path()).save(3, run.items());
+    wanted = run.train(3, 6);
+  }
+  {
+    Training between;
+    Manager(folder.path()).restore_latest(between.items());
+    Manager(copied.path()).save(3, between.items());
+  }
+  Training last;
+  Manager(copied.path()).restore_latest(last.items());
+  EXPECT_EQ(last.train(3, 6), wanted);
+}
+
 struct One : nn::Module {
   explicit One(const char* name) : layer(*this, name, {.units = 2}) {}
   nn::Dense layer;

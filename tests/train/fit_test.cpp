@@ -297,6 +297,17 @@ TEST(fit, an_interrupt_finishes_the_step_and_saves) {
                Error);  // the folder is taken
 }
 
+TEST(fit, a_terminal_that_goes_away_is_an_interrupt) {
+  auto model = net();
+  optim::SGD sgd;
+  const auto close = every_step([](Session& session) {
+    if (session.step == 2) ::raise(SIGHUP), ::raise(SIGHUP);  // by the system and by the shell
+  });
+  const History history =
+      fit(model, rows(64).batch(8), {.optimizer = &sgd, .loss = losses::mean_squared_error, .callbacks = {close}});
+  EXPECT_TRUE(history.interrupted);
+}
+
 TEST(fit, an_interrupt_while_validating_begins_no_other_step) {
   auto model = net();
   optim::SGD sgd;
@@ -346,7 +357,7 @@ TEST(fit, files_tell_of_the_run) {
                      train::tensorboard(folder.path()), train::history(kept),
                      train::report(folder.path("report.html"))}});
   EXPECT_EQ(kept.epochs.size(), 2u);
-  EXPECT_NE(lines.str().find("epoch 2/2  2/2 [====================]"), std::string::npos) << lines.str();
+  EXPECT_NE(lines.str().find("epoch 2/2  2/2 [==========]"), std::string::npos) << lines.str();
   const std::string table = read_file(folder.path("log.csv"));
   EXPECT_TRUE(table.starts_with("epoch,step,loss,val_loss\n0,2,")) << table;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
@@ -385,6 +396,62 @@ TEST(fit, says_where_a_batch_is_not_finite) {
             "the loss of step 1 is nan: the data have nan in the input: value 2 of example 1 of the batch");
 }
 
+// Once a run, with what is to be done about it.
+TEST(fit, a_validation_that_is_not_finite_is_told) {
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  const auto validate = [&](const Tensor& y, const train::Loss& loss) {
+    auto model = net();
+    optim::SGD sgd({.learning_rate = 0.01});
+    const auto validation = data::from_tensor_slices({ones({4, 3}), y}).batch(2);
+    return fit(model, rows(8).batch(8), {.optimizer = &sgd, .loss = loss, .epochs = 3, .validation = &validation});
+  };
+  validate(ones({4, 1}), losses::mean_squared_error);
+  EXPECT_EQ(warnings, std::vector<std::string>());
+  validate(Tensor::from(std::vector<float>{1, 1, 1, none}, {4, 1}), losses::mean_squared_error);
+  validate(full({4, 1}, 1e30), losses::mean_squared_error);
+  validate(Tensor::from(std::vector<float>{-none, 1, 1, 1}, {4, 1}), losses::mean_squared_error);
+  set_log_handler(print_warning);
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_TRUE(warnings[2].starts_with("fit: val_loss is nan")) << warnings[2];
+  EXPECT_EQ(warnings[0],
+            "fit: val_loss is nan after epoch 1: batch 1 of the validation, counted from 0, has nan in the labels: "
+            "value 0 of example 1 of the batch; mend the data or leave such examples out");
+  EXPECT_EQ(warnings[1], "fit: val_loss is inf after epoch 1: try a smaller learning rate, or clip the gradients");
+}
+
+// Values that are not finite are never the best, nor do they hide a better one that comes later.
+TEST(fit, early_stopping_takes_no_value_that_is_not_finite_for_better) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  struct Measured : Callback {
+    explicit Measured(std::vector<double> values) : values(std::move(values)) {}
+    void on_epoch_end(Session& session) override {
+      session.logs.set("score", values[static_cast<std::size_t>(session.epoch)]);
+    }
+    std::vector<double> values;
+  };
+  const auto stopped = [](const std::vector<double>& values, train::Better better) {
+    auto model = net();
+    optim::SGD sgd({.learning_rate = 0.01});
+    return fit(model, rows(8).batch(8),
+               {.optimizer = &sgd,
+                .loss = losses::mean_squared_error,
+                .epochs = std::int64_t(values.size()),
+                .callbacks = {std::make_shared<Measured>(values),
+                              train::early_stopping({.monitor = "score", .patience = 3, .better = better})}})
+        .stopped_because;
+  };
+  for (const double broken : {std::nan(""), infinity, -infinity}) {
+    EXPECT_EQ(stopped({1, broken, broken, broken, 0.5}, train::Better::lower),
+              "score did not improve on 1 for 3 epochs");
+    EXPECT_EQ(stopped({1, broken, broken, broken, 2}, train::Better::higher),
+              "score did not improve on 1 for 3 epochs");
+    EXPECT_EQ(stopped({broken, broken, 1, 0.5}, train::Better::lower), "");
+    EXPECT_EQ(stopped({broken, broken, broken, 1}, train::Better::lower), "score was not finite for 3 epochs");
+  }
+}
+
 TEST(fit, mistakes_are_told) {
   auto model = net();
   optim::SGD sgd;
@@ -406,6 +473,7 @@ TEST(fit, mistakes_are_told) {
   says(data::from_tensor_slices({ones({4, 3})}).batch(2), {.optimizer = &sgd, .loss = loss}, "2 or 3 parts");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 2.0}}}, "integer dtype");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .epochs = -1}, "0 or more");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .memory_budget = 1024, .eager = true}, "expected no budget");
   const auto endless = rows(8).batch(4).repeat();
   says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");

@@ -80,6 +80,28 @@ TEST(resume, an_epoch_whose_end_was_cut_off_is_ended) {
     }
 }
 
+TEST(resume, a_table_has_every_epoch_once) {
+  const auto table = [](const Folder& folder, bool resume, std::int64_t death) {
+    nn::Sequential model({nn::dense({.units = 1, .kernel_initializer = nn::initializers::ones})});
+    optim::SGD sgd({.learning_rate = 0.01});
+    const auto note = train::csv(folder.path("log.csv"));
+    try {
+      fit(model, rows(16).batch(8),
+          {.optimizer = &sgd,
+           .loss = losses::mean_squared_error,
+           .epochs = 3,
+           .callbacks = {note, std::make_shared<Death>(death),
+                         train::checkpoint_every(folder.path("checkpoints"), {.resume = resume})}});
+    } catch (const std::runtime_error&) {
+    }
+    return read_file(folder.path("log.csv"));
+  };
+  const Folder whole, cut;
+  const std::string wanted = table(whole, false, -1);
+  table(cut, false, 1);  // after the line of the second epoch, before its checkpoint
+  EXPECT_EQ(table(cut, true, -1), wanted);
+}
+
 TEST(resume, the_page_of_a_run_stands_where_nothing_is_left_to_do) {
   const Folder folder;
   const std::string page = run(folder, false, -1, 0, true).page;

@@ -42,17 +42,17 @@ TEST(search, a_batch_size_is_found_by_plans_alone) {
   optim::SGD sgd;
   std::vector<std::string> warnings;
   set_log_handler([&](const std::string& text) { warnings.push_back(text); });
-  const auto found = train::find_batch_size(
-      model, {zeros({1, 64}), zeros({1, 1})},
-      {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(4), .largest = 1 << 20});
+  const auto found =
+      train::find_batch_size(model, {zeros({1, 64}), zeros({1, 1})},
+                             {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(4)}, 1 << 20);
   set_log_handler({});
   EXPECT_EQ(warnings, std::vector<std::string>());  // many plans are what was asked for
   ASSERT_GT(found.suggestion, 0);
   EXPECT_GE(found.largest, found.suggestion);
   const auto peak = [&](std::int64_t batch) {
-    const auto more = train::find_batch_size(
-        model, {zeros({batch, 64}), zeros({batch, 1})},
-        {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(4), .largest = batch});
+    const auto more =
+        train::find_batch_size(model, {zeros({batch, 64}), zeros({batch, 1})},
+                               {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(4)}, batch);
     return more.rows.back();
   };
   EXPECT_TRUE(peak(found.suggestion).whole());
@@ -60,6 +60,45 @@ TEST(search, a_batch_size_is_found_by_plans_alone) {
   for (const auto& row : found.rows) EXPECT_LE(row.peak_bytes, MiB(4));
   EXPECT_EQ(std::int64_t{sgd.iterations()}, 0);
   EXPECT_NE(found.svg().find("budget"), std::string::npos);
+}
+
+// The batch is for the very step that fit runs: with predictions for metrics, and norms of gradients.
+TEST(search, a_batch_size_is_that_of_the_step_of_fit) {
+  struct Norms : train::Callback {
+    bool wants_gradient_norms() const override { return true; }
+  };
+  nn::Sequential model({nn::dense(8, relu), nn::dense(512)});
+  optim::SGD sgd;
+  metrics::MeanOf error("error", [](const Tensor& y, const Tensor& p) { return reduce_mean(abs(y - p), {.axes = 1}); });
+  train::FitOptions options{.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(4)};
+  const data::Element example{zeros({1, 64}), zeros({1, 512})};
+  const auto plain = train::find_batch_size(model, example, options);
+  options.metrics = {&error};
+  const auto measured = train::find_batch_size(model, example, options);
+  EXPECT_LT(measured.suggestion, plain.suggestion);
+  options.callbacks = {std::make_shared<Norms>()};
+  for (const auto precision : {Precision::f32, Precision::f16}) {
+    options.precision = precision;
+    const auto found = train::find_batch_size(model, example, options);
+    const std::int64_t batch = found.suggestion;
+    const auto data = data::from_tensor_slices({random::normal({batch, 64}), random::normal({batch, 512})});
+    const std::vector<Spec> specs{{f32, {batch, 64}}, {f32, {batch, 512}}};
+    struct Peak : train::Callback {
+      void on_step_end(train::Session& session) override { bytes = session.plan->peak_bytes(); }
+      std::int64_t bytes = 0;
+    };
+    const auto peak = std::make_shared<Peak>();
+    train::FitOptions run = options;
+    run.callbacks.push_back(peak);
+    train::fit(model, data.batch(batch), run);
+    const auto row =
+        std::find_if(found.rows.begin(), found.rows.end(), [&](const auto& one) { return one.batch == batch; });
+    EXPECT_EQ(row->peak_bytes, peak->bytes);
+    EXPECT_EQ(train::plan_step(model, specs, options)->peak_bytes(), peak->bytes);
+  }
+  options.eager = true;
+  EXPECT_THROW(train::find_batch_size(model, example, options), Error);
+  EXPECT_THROW(train::plan_step(model, {{f32, {1, 64}}, {f32, {1, 512}}}, options), Error);
 }
 
 // Gradients of an embedding that are accumulated have room for the rows of a batch: searches leave none behind.
@@ -71,13 +110,13 @@ TEST(search, room_for_accumulated_rows_is_given_back) {
     for (const auto& variable : optimizer.variables()) bytes += variable.value().bytes();
     return bytes;
   };
-  const auto found = train::find_batch_size(
-      model, {zeros({1, 8}, i32), zeros({1, 1})},
-      {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(1), .largest = 1 << 14});
+  const auto found =
+      train::find_batch_size(model, {zeros({1, 8}, i32), zeros({1, 1})},
+                             {.optimizer = &sgd, .loss = losses::mean_squared_error, .memory_budget = MiB(1)}, 1 << 14);
   EXPECT_LT(state_bytes(sgd), 100);
   const auto again = train::find_batch_size(
       model, {zeros({1, 8}, i32), zeros({1, 1})},
-      {.optimizer = &other, .loss = losses::mean_squared_error, .memory_budget = MiB(1), .largest = found.suggestion});
+      {.optimizer = &other, .loss = losses::mean_squared_error, .memory_budget = MiB(1)}, found.suggestion);
   EXPECT_EQ(again.suggestion, found.suggestion);  // whatever larger batches were asked for before
 
   const auto ids = data::from_tensor_slices(
@@ -118,6 +157,7 @@ TEST(search, a_grid_is_run_in_order) {
   EXPECT_NE(found.svg().find("optimizer=adam"), std::string::npos);
   EXPECT_THROW(static_cast<void>(double(train::Choice("word"))), Error);
   EXPECT_THROW(train::grid_search({}, [](const train::Setting&) { return 0.0; }), Error);
+  EXPECT_THROW(train::grid_search({{"lr", {0.1, 1}}}, [](const train::Setting&) { return std::nan(""); }), Error);
 }
 
 TEST(plot, draws_points_that_the_axes_have) {

@@ -60,9 +60,9 @@ Hardware describe_hardware() {
   found.memory_available = memory_line("MemAvailable:");
   found.memory_limit = control_group_limit();
   found.libraries = {cpu::product_library(), cpu::vector_library()};
-  auto nvidia = probe_nvidia();
-  found.gpus = std::move(nvidia.gpus);
-  found.gpu_reason = std::move(nvidia.reason);
+  static const auto nvidia = probe_nvidia();  // once: a driver takes its time
+  found.gpus = nvidia.gpus;
+  found.gpu_reason = nvidia.reason;
   return found;
 }
 

@@ -1,8 +1,11 @@
 #include "thalweg/checkpoint/item.h"
 
+#include <algorithm>
+
 #include "thalweg/checkpoint/state.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/mask.h"
+#include "thalweg/core/retired.h"
 #include "thalweg/ops/creation/creation.h"
 
 namespace thalweg::checkpoint {
@@ -27,6 +30,16 @@ Named named(const LossScale& scale) {
 
 void assign(const Named& variables, const Values& values) {
   for (auto [name, variable] : variables) variable.assign(values.at(name));
+}
+
+// While another thread trains, other variables may take the place of some that were just asked for.
+Values values_of_state(const optim::Optimizer& optimizer) {
+  while (true) {
+    const Named state = optimizer.state();
+    Values values = values_of(state);
+    if (std::none_of(state.begin(), state.end(), [](const auto& named) { return is_retired(named.second); }))
+      return values;
+  }
 }
 
 // The masks of weights that are pruned, under names of their own.
@@ -71,7 +84,9 @@ Item::Item(nn::Module* module)
     : Item(
           "module",
           [module] {
-            return ItemState{values_of(with_masks(*module)), {}};
+            ItemState state{values_of(with_masks(*module)), {}};
+            state.tensors.merge(waiting_values(*module));
+            return state;
           },
           [module](const ItemState& state) { load_module(*module, state); },
           [module](const ItemState& state) { check_module(*module, state.tensors); }) {}
@@ -80,7 +95,7 @@ Item::Item(optim::Optimizer* optimizer)
     : Item(
           "optimizer",
           [optimizer] {
-            return ItemState{values_of(optimizer->state()), {}};
+            return ItemState{values_of_state(*optimizer), {}};
           },
           [optimizer](const ItemState& state) { optimizer->set_state(state.tensors); },
           [optimizer](const ItemState& state) { optimizer->check_state(state.tensors); }) {}

@@ -42,7 +42,7 @@ void check_weights(const nn::Module& module, const Values& values, bool strict) 
   }
   if (!strict || variables.empty()) return;
   for (const auto& [name, value] : values)
-    TW_CHECK_USER(variables.contains(name), "load_weights",
+    TW_CHECK_USER(variables.contains(name) || may_be_made(module, name), "load_weights",
                   "the weights belong to another model; {.strict = false} keeps them for layers that are not built yet",
                   "expected weights of this model, got \"{}\", which it does not have", name);
 }

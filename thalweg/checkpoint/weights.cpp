@@ -8,7 +8,11 @@
 namespace thalweg::checkpoint {
 
 void save_weights(const nn::Module& module, const std::string& path) {
-  const auto values = values_of(named(module));
+  Values values = values_of(named(module));
+  Values waiting = waiting_values(module);
+  std::erase_if(waiting,
+                [](const auto& value) { return value.second.dtype() == boolean && value.first.ends_with("/mask"); });
+  values.merge(waiting);
   AtomicFile file("save_weights", path);
   write_safetensors([&](const void* bytes, std::size_t count) { file.write(bytes, count); }, values,
                     {{"format", "thalweg weights"}, {"version", "1"}});

@@ -7,6 +7,7 @@
 namespace thalweg::checkpoint {
 
 // The module's weights by name, as one safetensors file with a checksum of each. The file appears whole or not at all.
+// Values that wait for layers which are not built yet are in it, too.
 TW_API void save_weights(const nn::Module& module, const std::string& path);
 
 struct LoadOptions {

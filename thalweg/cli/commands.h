@@ -78,6 +78,8 @@ int bench(const BenchOptions& options);  // good or failed
 
 // Throws unavailable where there is no such device.
 void check_device(const char* command, const std::string& device);
+// What does not fit into the memory that is free is an error from now on, before the system ends the process for it.
+void limit_memory();
 // "1048576", "512 KiB", "1.5GiB" in bytes; throws UsageError.
 std::int64_t parse_size(const std::string& text);
 // "key=value" entries; throws UsageError.

@@ -116,6 +116,9 @@ Datasets file_examples(const DataRequest& request, const models::TrainingStep& s
   }
   if (!fs::exists(data))
     throw Error(ErrorCode::not_found, "train", "there is no file or folder " + data, "check the path of --data");
+  if (!fs::is_regular_file(data) && !fs::is_directory(data))
+    throw Error(ErrorCode::failed_precondition, "train", data + " is no file that can be read more than once",
+                "write what comes from it to a file first");
   if (ends_with(data, idx_images)) return idx_folder(fs::absolute(data).parent_path().string(), request, step);
   if (!idx_file(data, idx_images).empty()) return idx_folder(data, request, step);
   if (ends_with(data, ".csv")) return csv_examples(data, request, step);

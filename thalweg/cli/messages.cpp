@@ -23,19 +23,25 @@ void message(const char* kind, const char* colour, const std::string& text) {
 
 }  // namespace
 
+// Hints as the library words them, whole: others are left as they are.
 std::string in_own_words(const std::string& error) {
-  static constexpr std::pair<const char*, const char*> words[] = {
-      {".missing", "fill in the empty fields"},
-      {".columns", "write a number there; classes are numbered 0, 1, 2, …"},
-      {"TextUnit::bytes", "convert the file to UTF-8"},
-      {".max_record", "store shorter records"},
-      {".max_pixels", "scale the image down"},
+  constexpr const char* smaller = "choose a smaller --batch, or smaller sizes of the model by --set";
+  static constexpr std::pair<std::string_view, const char*> words[] = {
+      {"set .missing for empty fields", "fill in the empty fields"},
+      {"write a number there, leave the column out of .columns, or give it another dtype",
+       "write a number there; classes are numbered 0, 1, 2, …"},
+      {"use TextUnit::bytes, or convert the file to UTF-8", "convert the file to UTF-8"},
+      {"raise .max_record", "store shorter records"},
+      {"scale the image down, or raise .max_pixels", "scale the image down"},
+      {"use {.padding = tw::same}, a smaller window or a larger input", "take larger images, or fewer layers"},
+      {"use a smaller batch, free tensors or a persistent tape, or raise config::memory_limit", smaller},
+      {"use a smaller batch or set config::memory_limit below the machine's memory", smaller},
   };
   constexpr std::string_view mark = "\n  hint: ";
   const auto hint = error.rfind(mark);
   if (hint == std::string::npos) return error;
   for (const auto& [of_the_library, own] : words)
-    if (error.find(of_the_library, hint) != std::string::npos) return error.substr(0, hint + mark.size()) + own;
+    if (error.substr(hint + mark.size()) == of_the_library) return error.substr(0, hint + mark.size()) + own;
   return error;
 }
 

@@ -1,7 +1,10 @@
-// Values of options.
+// Values of options, and what they ask of the machine.
+#include <algorithm>
+
 #include "thalweg/cli/commands.h"
 
 namespace thalweg::cli {
+
 std::map<std::string, std::string> parse_settings(const char* option, const std::vector<std::string>& list) {
   std::map<std::string, std::string> settings;
   for (const auto& one : list) {
@@ -21,6 +24,13 @@ void check_device(const char* command, const std::string& device) {
   if (device != "cpu" && device != "cpu:0")
     throw Error(ErrorCode::unavailable, command, "there is no device \"" + device + "\"",
                 "thalweg devices lists those that are there, and says why others are not");
+}
+
+void limit_memory() {
+  const auto hardware = config::describe_hardware();
+  std::int64_t free = config::memory_info().in_use + hardware.memory_available;
+  if (hardware.memory_limit > 0) free = std::min(free, hardware.memory_limit);
+  if (hardware.memory_available > 0) config::memory_limit({}, free);
 }
 
 }  // namespace thalweg::cli

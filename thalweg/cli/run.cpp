@@ -1,5 +1,6 @@
 #include "thalweg/cli/run.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/settings.h"
@@ -10,6 +11,8 @@ namespace {
 void check(const TrainOptions& options) {
   if (options.eager && options.precision != "f32")
     throw UsageError("expected --precision f32 with --eager: only compiled steps compute in 16 bits");
+  if (options.eager && !options.memory_budget.empty())
+    throw UsageError("expected no --memory-budget with --eager: only compiled steps are planned");
   check_device("train", options.device);
   const int bounds =
       options.clip_norm.has_value() + options.clip_value.has_value() + options.global_clip_norm.has_value();
@@ -48,8 +51,20 @@ std::unique_ptr<metrics::Metric> click_accuracy() {
 
 }  // namespace
 
+ModelMetric metric_of(const std::string& model, const models::Settings& settings) {
+  if (model == "gpt") return {};
+  if (model == "recsys") return {click_accuracy(), "accuracy"};
+  if (model != "unet")
+    return {made<metrics::SparseCategoricalAccuracy>(metrics::MetricOptions{.name = "accuracy"}), "accuracy"};
+  models::SettingsReader read("unet", settings);
+  return {
+      made<metrics::MeanIoU>(metrics::MeanIoUOptions{.num_classes = read.count("classes", 2), .sparse_y_pred = false}),
+      "mean intersection over union"};
+}
+
 Run::Run(const TrainOptions& options) : options_(options) {
   check(options);
+  limit_memory();
   if (options.threads > 0) config::set_threads(options.threads);
   random::set_seed(options.seed);
   settings_ = parse_settings("--set", options.settings);
@@ -65,7 +80,7 @@ Run::Run(const TrainOptions& options) : options_(options) {
   }
   loss_ = options.loss.empty() ? train::Loss(step_.loss) : loss_by_name(options.loss);
   if (!options.loss.empty() && options.loss != sparse_loss && labels_are_classes()) loss_ = of_one_hot(loss_);
-  make_metric();
+  if (labels_are_classes()) measured_ = metric_of(options.model, settings_);
   make_optimizer();
 }
 
@@ -90,22 +105,7 @@ void Run::make_data() {
   epochs_ = options_.epochs;
   steps_ = options_.steps;
   if (epochs_ == 0) epochs_ = steps_ > 0 ? (steps_ + epoch_steps_ - 1) / epoch_steps_ : 1;
-  if (steps_ == 0) steps_ = epochs_ * epoch_steps_;
-}
-
-void Run::make_metric() {
-  if (!has_metric(options_.model) || !labels_are_classes()) return;
-  if (options_.model == "unet") {
-    models::SettingsReader read("unet", settings_);
-    metric_ = made<metrics::MeanIoU>(
-        metrics::MeanIoUOptions{.num_classes = read.count("classes", 2), .sparse_y_pred = false});
-    metric_title_ = "mean intersection over union";
-    return;
-  }
-  metric_title_ = "accuracy";
-  metric_ = options_.model == "recsys"
-                ? click_accuracy()
-                : made<metrics::SparseCategoricalAccuracy>(metrics::MetricOptions{.name = "accuracy"});
+  steps_ = steps_ == 0 ? epochs_ * epoch_steps_ : std::min(steps_, epochs_ * epoch_steps_);
 }
 
 void Run::make_optimizer() {
@@ -123,21 +123,24 @@ void Run::make_optimizer() {
   optimizer_ = models::make_optimizer(choice_);
 }
 
-Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
+train::FitOptions Run::fit_options(const std::vector<train::CallbackPointer>& callbacks) const {
   std::vector<metrics::Metric*> metrics;
-  if (metric_) metrics.push_back(metric_.get());
+  if (measured_.metric) metrics.push_back(measured_.metric.get());
+  return {.optimizer = optimizer_.get(),
+          .loss = loss_,
+          .metrics = metrics,
+          .epochs = epochs_,
+          .validation = datasets_.test ? &*datasets_.test : nullptr,
+          .memory_budget = budget_,
+          .precision = parse_precision(options_.precision),
+          .callbacks = callbacks,
+          .steps = options_.steps,
+          .eager = options_.eager};
+}
+
+Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
   Result result;
-  result.history = train::fit(model(), *datasets_.training,
-                              {.optimizer = optimizer_.get(),
-                               .loss = loss_,
-                               .metrics = metrics,
-                               .epochs = epochs_,
-                               .validation = datasets_.test ? &*datasets_.test : nullptr,
-                               .memory_budget = budget_,
-                               .precision = parse_precision(options_.precision),
-                               .callbacks = callbacks,
-                               .steps = options_.steps,
-                               .eager = options_.eager});
+  result.history = train::fit(model(), *datasets_.training, fit_options(callbacks));
   if (datasets_.test && !result.history.epochs.empty() && !result.history.interrupted)
     for (const auto& [name, value] : result.history.epochs.back())
       if (name.starts_with("val_")) result.test.set(name.substr(4), value);

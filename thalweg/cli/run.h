@@ -11,8 +11,17 @@
 
 namespace thalweg::cli {
 
-// Whether `train` measures a metric of the model beside its loss.
-inline bool has_metric(const std::string& model) { return model != "gpt"; }
+// What `train` measures of a model beside its loss; none: nothing.
+struct ModelMetric {
+  std::unique_ptr<metrics::Metric> metric;
+  const char* title = "loss";  // in words
+};
+ModelMetric metric_of(const std::string& model, const models::Settings& settings);
+
+// The files of a run tell the norms of gradients, so that its step computes them.
+struct WithGradientNorms : train::Callback {
+  bool wants_gradient_norms() const override { return true; }
+};
 
 // Everything resolved: nothing is left to defaults.
 class Run {
@@ -24,6 +33,7 @@ class Run {
     train::Logs test;  // after the last step, over the test data
   };
   Result train(const std::vector<train::CallbackPointer>& callbacks);
+  train::FitOptions fit_options(const std::vector<train::CallbackPointer>& callbacks) const;
 
   const models::TrainingStep& step() const { return step_; }
   const Datasets& datasets() const { return datasets_; }
@@ -34,14 +44,13 @@ class Run {
   std::int64_t epochs() const { return epochs_; }
   std::int64_t steps() const { return steps_; }
   // Of the test: its name in the logs, and in words.
-  std::string metric() const { return metric_ ? metric_->name() : "loss"; }
-  const char* metric_title() const { return metric_title_; }
+  std::string metric() const { return measured_.metric ? measured_.metric->name() : "loss"; }
+  const char* metric_title() const { return measured_.title; }
   std::string config() const;  // one JSON object
 
  private:
   bool labels_are_classes() const;
   void make_data();
-  void make_metric();
   void make_optimizer();
 
   const TrainOptions options_;
@@ -49,8 +58,7 @@ class Run {
   Datasets datasets_;
   models::TrainingStep step_;
   train::Loss loss_;
-  std::unique_ptr<metrics::Metric> metric_;
-  const char* metric_title_ = "loss";
+  ModelMetric measured_;
   models::OptimizerChoice choice_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   double rate_ = 0;

@@ -20,6 +20,7 @@ constexpr const char* by_number = "classes by number go with sparse_categorical_
 template <class T>
 std::string text_of(const T& value) {
   std::ostringstream text;
+  text.precision(9);  // 1000003 is not 1e+06
   text << value;
   return text.str();
 }

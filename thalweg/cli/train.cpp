@@ -2,8 +2,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -50,9 +52,9 @@ void replace_file(const std::string& path, const std::string& text) {
   file.close();
   std::error_code fault;
   if (file.good()) fs::rename(beside, path, fault);
-  if (!file.good() || fault)
-    throw Error(ErrorCode::unavailable, "train", "cannot write " + path,
-                "check the free space, or choose another --out");
+  if (file.good() && !fault) return;
+  fs::remove(beside, fault);
+  throw Error(ErrorCode::unavailable, "train", "cannot write " + path, "check the free space, or choose another --out");
 }
 
 // A line of log.jsonl for every step, and the same on standard output if asked for.
@@ -79,6 +81,7 @@ class StepLines : public train::Callback {
            {"grad_norm", number(session.gradient_norm())},
            {"step_ms", 1000 * session.step_seconds}},
           print_);
+    if (print_ && !std::cout) session.stop("standard output takes no more lines");  // the step is saved
   }
   void on_epoch_end(train::Session& session) override {
     ordered_json line{{"epoch", session.epoch + 1}, {"step", session.step}};
@@ -93,7 +96,7 @@ class StepLines : public train::Callback {
     if (print) std::cout << line.dump() << std::endl;
   }
 
-  double rate() const { return seconds_ > 0 ? static_cast<double>(done_) / seconds_ : 0; }
+  double rate() const { return seconds_ > 0 ? static_cast<double>(done_) / seconds_ : rate_before_; }
   std::int64_t planned() const { return planned_; }
   std::int64_t measured() const { return measured_; }
   double loss() const { return loss_; }
@@ -101,11 +104,12 @@ class StepLines : public train::Callback {
 
  private:
   // The lines of the run up to the checkpoint that it goes on from: what came after it comes again.
-  std::string lines_until(const train::Session& session) const {
+  std::string lines_until(const train::Session& session) {
     std::ifstream file(path_);
     std::string kept;
     for (std::string line; std::getline(file, line);) {
       const auto values = ordered_json::parse(line, nullptr, false);
+      if (values.is_object() && values.contains("final")) take_end(values);
       if (!values.is_object() || values.contains("final") || values.value("step", session.step + 1) > session.step ||
           values.value("epoch", std::size_t{0}) > session.history.epochs.size())
         continue;
@@ -114,11 +118,20 @@ class StepLines : public train::Callback {
     return kept;
   }
 
+  // What the run told when it ended before: a run that has nothing left to do tells it again.
+  void take_end(const ordered_json& last) {
+    const auto read = [&](const char* key, auto& into) {
+      if (last.contains(key) && last[key].is_number()) last[key].get_to(into);
+    };
+    read("loss", loss_), read("items_per_s", rate_before_);
+    read("peak_bytes_planned", planned_), read("peak_bytes_measured", measured_);
+  }
+
   const std::string path_;
   std::ofstream file_;
   const bool print_;
   const std::int64_t items_;
-  double seconds_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
+  double seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
   bool data_are_finite_ = true;
   std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
 };
@@ -196,13 +209,26 @@ void print_result(const Run& run, const Run::Result& result, const std::string& 
     std::cout << "test " << run.metric_title() << ' ' << std::setprecision(4) << *value << '\n';
 }
 
-std::string hint_of_data(const std::string& first) {
+// The library has told which batch; the file has the example.
+void warn_of_test(const train::Logs& test, const Datasets& datasets) {
+  const bool finite =
+      std::all_of(test.begin(), test.end(), [](const auto& value) { return std::isfinite(value.second); });
+  if (finite) return;
+  if (const auto first = first_not_finite(datasets); !first.empty())
+    print_warning("the first example that is not finite, counted from 0, is " + first);
+}
+
+std::string hint_of_stop(const StepLines& lines, const Datasets& datasets, const std::string& folder) {
+  if (!std::cout) return "go on with --out " + folder + " --resume";
+  if (lines.data_are_finite()) return "try a smaller --lr, or --global-clip-norm 1";
+  const std::string first = first_not_finite(datasets);
   return "mend the data or leave such examples out" + (first.empty() ? "" : "; the first, counted from 0, is " + first);
 }
 
 }  // namespace
 
 int train(const TrainOptions& options) {
+  if (options.json) std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is no reason to lose the last steps
   Run run(options);
   const std::string folder = options.out.empty() ? new_folder(options.model) : options.out;
   const FolderLock lock = prepare(folder, run.config(), options.resume);
@@ -230,10 +256,10 @@ int train(const TrainOptions& options) {
     print_result(run, result, sample);
     std::cout << folder << "/report.html\n";
   }
+  if (result.history.stopped_because.empty()) warn_of_test(result.test, run.datasets());
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
-                lines->data_are_finite() ? "try a smaller --lr, or --global-clip-norm 1"
-                                         : hint_of_data(first_not_finite(run.datasets())));
+                hint_of_stop(*lines, run.datasets(), folder));
   return broken ? interrupted : good;
 }
 

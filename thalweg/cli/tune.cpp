@@ -20,7 +20,8 @@ void check_value(TrainOptions options, const std::string& name, const std::strin
   try {
     models::make_step(options.model, {options.batch, parse_settings("--set", options.settings)});
   } catch (const Error& wrong) {
-    throw UsageError(wrong.what());
+    if (wrong.code() == ErrorCode::invalid_argument) throw UsageError(wrong.what());
+    throw;
   }
 }
 
@@ -40,8 +41,12 @@ std::map<std::string, std::vector<train::Choice>> parse_grid(const TuneOptions& 
 }
 
 // The score of a run: that of the test, or the training loss where there is no test.
-double score_of(const TrainOptions& options) {
+double score_of(const TrainOptions& options, const std::string& measured) {
   Run run(options);
+  if (run.metric() != measured)
+    throw Error(ErrorCode::invalid_argument, "tune",
+                "it has a test " + run.metric() + ", which does not compare with a test " + measured,
+                "try losses of one kind");
   const auto result = run.train({train::stop_on_nan()});
   if (result.history.interrupted) throw Error(ErrorCode::cancelled, "tune", "interrupted", "start again");
   if (!result.history.stopped_because.empty())
@@ -89,12 +94,15 @@ void print_json(const train::GridSearch& found) {
 void tune_grid(const TuneOptions& options) {
   const auto grid = parse_grid(options);
   const Run first(options.train);  // for the name of the score, and wrong options
+  if (const auto losses = grid.find("loss");
+      losses != grid.end() && losses->second.size() > 1 && first.metric() == "loss")
+    throw UsageError("expected one --loss where the loss is the score: values of different ones do not compare");
   const auto found = train::grid_search(grid,
                                         [&](const train::Setting& setting) {
                                           TrainOptions one = options.train;
                                           for (const auto& [name, choice] : setting)
                                             set_option(one, name, choice.text());
-                                          return score_of(one);
+                                          return score_of(one, first.metric());
                                         },
                                         {.maximize = first.metric() != "loss",
                                          .score = "test " + std::string(first.metric_title()),
@@ -114,9 +122,8 @@ void tune_finders(const TuneOptions& options) {
   const auto example = iterator.next();
   ordered_json last{{"final", true}};
   if (run.memory_budget() > 0) {
-    const auto batch = train::find_batch_size(
-        run.model(), *example,
-        {.optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()});
+    const auto batch =
+        train::find_batch_size(run.model(), *example, run.fit_options({std::make_shared<WithGradientNorms>()}));
     if (!options.json) std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
     last["batch"] = batch.suggestion, last["largest_batch"] = batch.largest;
   }

@@ -16,4 +16,10 @@ TW_API void print_warning(const std::string& message);
 
 void warn(const std::string& message);
 
+// A line of a terminal at standard error that is drawn anew in its place, cut to the terminal's width. Warnings are
+// printed where it was, and it comes back with the next draw.
+void draw_line(const std::string& text);
+// What is drawn is replaced by a text that stays, with the line's end; without a text it stays itself.
+void end_line(const std::string& text = {});
+
 }  // namespace thalweg

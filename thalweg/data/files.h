@@ -19,8 +19,8 @@ TW_API Dataset idx(const std::string& images, const std::string& labels);  // a 
 
 // ---- NumPy
 // Rows along the first axis of an .npy file, or of the named arrays (none named: all, by name) of an .npz archive. Rows
-// are read when they are needed; of an archive, arrays that are packed, and those up to 64 MiB, are held in memory and
-// their checksums are verified. load_npz verifies all.
+// are read when they are needed; of an archive, arrays that are packed, and those up to 64 MiB, are held in memory.
+// Checksums of an archive are verified before the first row: larger arrays are read once for it, a piece at a time.
 TW_API Dataset npy(const std::string& path, const std::vector<std::string>& names = {});
 TW_API Tensor load_npy(const std::string& path);
 TW_API std::map<std::string, Tensor> load_npz(const std::string& path);

@@ -137,6 +137,16 @@ bool inflate_entry(const InputFile& file, const ZipEntry& entry, char* to) {
   return status == Z_STREAM_END && made == entry.size;
 }
 
+uLong checksum_with(uLong checksum, std::span<const char> more) {
+  return crc32_z(checksum, reinterpret_cast<const Bytef*>(more.data()), more.size());
+}
+
+void compare(const InputFile& file, const ZipEntry& entry, uLong checksum) {
+  TW_CHECK(data_loss, checksum == entry.checksum, "npz", hint,
+           "{}: expected entry \"{}\" with checksum {:08x}, got {:08x}", file.path(), entry.name, entry.checksum,
+           checksum);
+}
+
 }  // namespace
 
 std::vector<ZipEntry> read_zip_directory(const InputFile& file) {
@@ -170,10 +180,20 @@ void read_zip_entry(const InputFile& file, const ZipEntry& entry, void* bytes) {
 
 void check_zip_entry(const InputFile& file, const ZipEntry& entry, std::initializer_list<std::span<const char>> parts) {
   uLong checksum = crc32(0, nullptr, 0);
-  for (const auto& part : parts) checksum = crc32_z(checksum, reinterpret_cast<const Bytef*>(part.data()), part.size());
-  TW_CHECK(data_loss, checksum == entry.checksum, "npz", hint,
-           "{}: expected entry \"{}\" with checksum {:08x}, got {:08x}", file.path(), entry.name, entry.checksum,
-           checksum);
+  for (const auto& part : parts) checksum = checksum_with(checksum, part);
+  compare(file, entry, checksum);
+}
+
+void check_stored_zip_entry(const InputFile& file, const ZipEntry& entry) {
+  uLong checksum = crc32(0, nullptr, 0);
+  std::vector<char> piece(static_cast<std::size_t>(std::min<std::int64_t>(1 << 20, entry.size)));
+  for (std::int64_t done = 0; done < entry.size;) {
+    const auto count = std::min<std::int64_t>(static_cast<std::int64_t>(piece.size()), entry.size - done);
+    file.read(entry.offset + done, piece.data(), count);
+    checksum = checksum_with(checksum, std::span(piece).first(static_cast<std::size_t>(count)));
+    done += count;
+  }
+  compare(file, entry, checksum);
 }
 
 }  // namespace thalweg

@@ -27,4 +27,7 @@ void read_zip_entry(const InputFile& file, const ZipEntry& entry, void* bytes);
 // data_loss: the parts, one behind the other, are not what was put into the entry.
 void check_zip_entry(const InputFile& file, const ZipEntry& entry, std::initializer_list<std::span<const char>> parts);
 
+// The same of an entry that is stored as it is, read a piece at a time: memory does not grow with its size.
+void check_stored_zip_entry(const InputFile& file, const ZipEntry& entry);
+
 }  // namespace thalweg

@@ -67,6 +67,11 @@ class TW_API Module {
   void set_weights(const std::map<std::string, Tensor>& values, const SetWeightsOptions& options = {});
   std::vector<std::string> pending_weights() const;  // given to set_weights here and not taken yet
 
+  // For checkpoints. Values that wait for weights of the module, which what is saved must not lose; and whether the
+  // name is that of a weight which a module inside may still make.
+  friend std::map<std::string, Tensor> waiting_values(const Module& module);
+  friend bool may_be_made(const Module& module, const std::string& weight);
+
   // A table as text: modules with their output shapes and numbers of parameters, and totals.
   std::string summary() const;
 

@@ -94,6 +94,24 @@ std::vector<std::string> Module::pending_weights() const {
   return names;
 }
 
+bool may_be_made(const Module& module, const std::string& weight) {
+  const Module* owner = module.owner_of(weight);
+  return owner && owner != &module && !owner->all_called();
+}
+
+std::map<std::string, Tensor> waiting_values(const Module& module) {
+  std::set<std::string> names;
+  const auto gather = [&](const Module& holder) {
+    for (const auto& name : holder.pending_weights())
+      if (lies_in(name, module.path_) && !module.owner_of(name)->all_called()) names.insert(name);
+  };
+  module.visit(gather);
+  for (const auto* holder = module.parent_; holder; holder = holder->parent_) gather(*holder);
+  std::map<std::string, Tensor> values;
+  for (const auto& name : names) values.emplace(name, module.owner_of(name)->find_pending(name));
+  return values;
+}
+
 Tensor Module::find_pending(const std::string& variable) const {
   {
     const std::lock_guard lock(pending_mutex_);

@@ -1,11 +1,13 @@
 #include "thalweg/optim/accumulator.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/retired.h"
 #include "thalweg/core/tracer.h"
+#include "thalweg/core/variable_storage.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -40,13 +42,33 @@ Tensor extracted(std::map<std::string, Tensor>& values, const std::string& name)
   return given.empty() ? Tensor() : given.mapped();
 }
 
+// While it lives no plan runs on the variables, so that what they hold can be moved to others: a plan that waited for
+// it finds them retired, and is made anew.
+class AtRest {
+ public:
+  explicit AtRest(std::vector<Variable> variables) : gates_(VariableStorage::gates(variables)) {
+    for (const auto& gate : gates_) locks_.emplace_back(gate->mutex);
+  }
+
+ private:
+  const TraceScope eager_{nullptr};
+  const PauseRecording pause_;
+  const std::vector<std::shared_ptr<VariableGate>> gates_;
+  std::vector<std::unique_lock<std::shared_mutex>> locks_;
+};
+
+// Of variables at rest.
+Tensor value_of(const Variable& variable) { return VariableStorage::snapshot(variable).first; }
+
+std::int64_t number_of(const Variable& calls) { return value_of(calls).item<std::int64_t>(); }
+
 void give_up(Variable& variable) {
   if (variable.defined()) retire(variable);
   variable = Variable();
 }
 
 void replace(Variable& variable, const Tensor& value, const std::string& name) {
-  if (variable.defined() && variable.spec() == value.spec()) return variable.assign(value);
+  if (variable.defined() && variable.spec() == value.spec()) return VariableStorage::replace(variable, value);
   give_up(variable);
   variable = Variable(value, {.name = name, .trainable = false});
 }
@@ -61,8 +83,9 @@ Accumulator::Accumulator(std::string prefix, const Variable& variable, int steps
       dtype_(wide(variable.dtype())),
       steps_(steps) {}
 
-std::vector<Variable> Accumulator::variables() const {
-  std::vector<Variable> list;
+std::vector<Variable> Accumulator::variables() const { return with({}); }
+
+std::vector<Variable> Accumulator::with(std::vector<Variable> list) const {
   for (const auto* variable : {&sum_, &rows_, &numbers_})
     if (variable->defined()) list.push_back(*variable);
   return list;
@@ -74,8 +97,7 @@ void Accumulator::make_room(const Gradient& gradient, const Variable& calls) {
     check_indices("apply", {mutable_data(indices), &indices.spec()}, shape_[0], Negative::allowed);
   const std::int64_t rows = gradient.is_sparse() ? std::max<std::int64_t>(indices.size(), 1) : shape_.size();
   if (sum_.defined() || (rows_.defined() && rows <= rows_a_call())) return;
-  const TraceScope eager(nullptr);
-  const PauseRecording pause;
+  const AtRest at_rest(with({calls}));
   if (gradient.is_sparse() && are_few(rows))
     lay_out_rows(rows, calls);
   else
@@ -83,7 +105,8 @@ void Accumulator::make_room(const Gradient& gradient, const Variable& calls) {
 }
 
 void Accumulator::lay_out_sum() {
-  const Tensor sum = rows_.defined() ? Gradient(rows_, numbers_, shape_).dense() : zeros(shape_, dtype_);
+  const Tensor sum =
+      rows_.defined() ? Gradient(value_of(rows_), value_of(numbers_), shape_).dense() : zeros(shape_, dtype_);
   give_up(rows_), give_up(numbers_);
   replace(sum_, sum, sum_name_);
 }
@@ -91,17 +114,17 @@ void Accumulator::lay_out_sum() {
 // Room for at least so many rows in each call. Rows that are held move to the front, where earlier calls have put them.
 void Accumulator::lay_out_rows(std::int64_t rows, const Variable& calls) {
   std::vector<std::int64_t> places, numbers;
-  const auto held = numbers_.defined() ? numbers_.value().to_vector<std::int64_t>() : std::vector<std::int64_t>();
+  const auto held = numbers_.defined() ? value_of(numbers_).to_vector<std::int64_t>() : std::vector<std::int64_t>();
   for (std::size_t i = 0; i < held.size(); ++i)
     if (held[i] >= 0) places.push_back(static_cast<std::int64_t>(i)), numbers.push_back(held[i]);
   const auto count = static_cast<std::int64_t>(places.size());
-  const std::int64_t before = std::clamp<std::int64_t>(calls.value().item<std::int64_t>(), 1, steps_ - 1);
+  const std::int64_t before = std::clamp<std::int64_t>(number_of(calls), 1, steps_ - 1);
   rows = std::max(rows, (count + before - 1) / before);
   if (!are_few(rows)) return lay_out_sum();
   const Shape shape = shape_.with(0, steps_ * rows);
   places.resize(static_cast<std::size_t>(shape[0]), -1);
   numbers.resize(places.size(), -1);
-  const Tensor values = count > 0 ? take_rows(rows_, Tensor::from(places, {shape[0]})) : zeros(shape, dtype_);
+  const Tensor values = count > 0 ? take_rows(value_of(rows_), Tensor::from(places, {shape[0]})) : zeros(shape, dtype_);
   replace(rows_, values, rows_name_);
   replace(numbers_, Tensor::from(numbers, {shape[0]}), numbers_name_);
 }
@@ -144,9 +167,8 @@ Gradient Accumulator::take(const Tensor& weight) {
 
 void Accumulator::trim(const Variable& calls) {
   if (!in_use()) return;
-  const TraceScope eager(nullptr);
-  const PauseRecording pause;
-  if (calls.value().item<std::int64_t>() == 0)
+  const AtRest at_rest(with({calls}));
+  if (number_of(calls) == 0)
     give_up(sum_), give_up(rows_), give_up(numbers_);
   else if (rows_.defined())
     lay_out_rows(1, calls);
@@ -176,8 +198,7 @@ Accumulator::State Accumulator::take_state(std::map<std::string, Tensor>& values
 
 void Accumulator::set_state(const State& state, const Variable& calls) {
   if (steps_ == 1) return;
-  const TraceScope eager(nullptr);
-  const PauseRecording pause;
+  const AtRest at_rest(with({calls}));
   if (state.rows.defined()) {
     give_up(sum_);
     replace(rows_, state.rows, rows_name_);
@@ -186,16 +207,18 @@ void Accumulator::set_state(const State& state, const Variable& calls) {
   } else if (state.sum.defined()) {
     give_up(rows_), give_up(numbers_);
     replace(sum_, state.sum, sum_name_);
-  } else if (in_use()) {
-    take(scalar(1, f64));
+  } else if (rows_.defined()) {
+    replace(numbers_, no_rows(numbers_.shape()[0]), numbers_name_);
+  } else if (sum_.defined()) {
+    replace(sum_, zeros(shape_, dtype_), sum_name_);
   }
 }
 
 // An optimizer that makes its updates from more or fewer calls has divided the room otherwise.
 bool Accumulator::fits_calls(const Variable& calls) const {
   if (numbers_.shape()[0] % steps_ != 0) return false;
-  const auto numbers = numbers_.value().to_vector<std::int64_t>();
-  const auto end = std::min(calls.value().item<std::int64_t>(), steps_ - 1) * rows_a_call();
+  const auto numbers = value_of(numbers_).to_vector<std::int64_t>();
+  const auto end = std::min(number_of(calls), steps_ - 1) * rows_a_call();
   return std::all_of(numbers.begin() + end, numbers.end(), [](std::int64_t number) { return number < 0; });
 }
 

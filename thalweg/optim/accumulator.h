@@ -30,7 +30,8 @@ class Accumulator {
   std::vector<Variable> variables() const;
 
   // Makes room for a gradient like this one in each call. Room that is too small, or that is for rows where a dense
-  // gradient comes, is given up for other variables: also in the middle of a trace, which is then out of date.
+  // gradient comes, is given up for other variables: also in the middle of a trace, which is then out of date. Steps of
+  // other threads wait meanwhile; they must not call this at the same time.
   void make_room(const Gradient& gradient, const Variable& calls);
   // The mean of what was added since the last update; undefined where nobody reads it.
   Gradient add(const Gradient& gradient, const AccumulatedCall& call);
@@ -47,6 +48,7 @@ class Accumulator {
   void set_state(const State& state, const Variable& calls);
 
  private:
+  std::vector<Variable> with(std::vector<Variable> list) const;  // and its own
   bool are_few(std::int64_t rows) const { return 5 * steps_ * rows <= 4 * shape_[0]; }
   std::int64_t rows_a_call() const { return rows_.shape()[0] / steps_; }
   Gradient add_rows(const Gradient& gradient, const AccumulatedCall& call);

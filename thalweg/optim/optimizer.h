@@ -65,7 +65,7 @@ class TW_API Optimizer {
   virtual Applied flush(Tensor* gradient_norm = nullptr);
   virtual void build(const std::vector<Variable>& variables);  // makes the state now
   virtual std::vector<Variable> variables() const;
-  // The same by name, as checkpoints keep it.
+  // The same by name, as checkpoints keep it, and what set_state() gave for state that is not made yet.
   virtual std::map<std::string, Variable> state() const;
   // Gives all of the state its values. What is not made yet takes its value when it is. Names that are missing or too
   // many are an error, here or at the first apply(), which then changes nothing.

@@ -88,6 +88,7 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
   TW_CHECK_USER(options.examples >= 0, "apply", "the number of examples that the gradients are the mean of",
                 "expected 0 examples or more, got {}", options.examples);
   if (gradients.empty() && variables.empty()) return Applied(scalar(false, boolean));
+  const std::lock_guard lock(mutex_);
   const PauseRecording pause;
   const LayerScope here(layer_of(optimizer_layer));
   if (entries_.empty()) build(variables);
@@ -156,6 +157,7 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, con
 
 Applied Pipeline::flush(Tensor* gradient_norm) {
   living_.touch();
+  const std::lock_guard lock(mutex_);
   const PauseRecording pause;
   const LayerScope here(layer_of(optimizer_layer));
   std::vector<Item> items;

@@ -4,6 +4,7 @@
 // host, so that it can be traced.
 #include <map>
 #include <memory>
+#include <mutex>
 #include <regex>
 #include <unordered_map>
 
@@ -37,7 +38,7 @@ class Pipeline {
   void build(const std::vector<Variable>& variables);
   std::vector<Variable> variables() const;
   std::map<std::string, Variable> state() const;
-  void check_state(std::map<std::string, Tensor> values) const { take_state(values); }
+  void check_state(std::map<std::string, Tensor> values) const;
   void set_state(const std::map<std::string, Tensor>& values);
   const Iterations& iterations() const { return iterations_; }
   void exclude_from_weight_decay(const std::vector<std::string>& patterns);
@@ -86,6 +87,9 @@ class Pipeline {
   CommonOptions options_;
   const std::unique_ptr<Rule> rule_;
   const Living living_;
+  // Functions that share the optimizer trace it on several threads: state is made, and room for gradients grows, on one
+  // at a time. A rate that the program computes may ask the optimizer.
+  mutable std::recursive_mutex mutex_;
   Iterations iterations_;
   Variable rate_;            // where the learning rate is a number
   Variable calls_, weight_;  // of the gradients accumulated so far

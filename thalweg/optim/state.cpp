@@ -41,6 +41,7 @@ Pipeline::Pipeline(std::string name, CommonOptions options, std::unique_ptr<Rule
 }
 
 void Pipeline::set_accumulate_steps(int steps) {
+  const std::lock_guard lock(mutex_);
   TW_CHECK(failed_precondition, steps == options_.accumulate_steps || entries_.empty(), "set_accumulate_steps",
            "make a new optimizer", "expected a call before the first apply(), got one after it");
   options_.accumulate_steps = steps;
@@ -71,11 +72,13 @@ Variable Pipeline::make_state(const std::string& name, const Shape& shape, doubl
 }
 
 std::map<std::string, Variable> Pipeline::state() const {
+  const std::lock_guard lock(mutex_);
   std::map<std::string, Variable> by_name;
   for (const auto& variable : variables())
     TW_CHECK_USER(by_name.emplace(variable.name(), variable).second, "optimizer",
                   "give the variables that are trained different names",
                   "expected state of different names, got \"{}\" twice", variable.name());
+  for (const auto& [name, value] : pending_) by_name.emplace(name, Variable(value, {.name = name, .trainable = false}));
   return by_name;
 }
 
@@ -96,6 +99,7 @@ std::vector<Accumulator::State> Pipeline::take_state(std::map<std::string, Tenso
 }
 
 void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
+  const std::lock_guard lock(mutex_);
   state();  // names are unique
   auto left = values;
   const auto accumulated = take_state(left);
@@ -103,6 +107,11 @@ void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
   for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].accumulator.set_state(accumulated[i], calls_);
   pending_ = std::move(left);
   restored_ = entries_.empty();
+}
+
+void Pipeline::check_state(std::map<std::string, Tensor> values) const {
+  const std::lock_guard lock(mutex_);
+  take_state(values);
 }
 
 // After the state is made nothing may be left.
@@ -132,6 +141,7 @@ Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
 }
 
 void Pipeline::build(const std::vector<Variable>& variables) {
+  const std::lock_guard lock(mutex_);
   TW_CHECK(failed_precondition, entries_.empty(), name_.c_str(), "make a new optimizer for other variables",
            "expected an optimizer without state, got one for {} variables", entries_.size());
   const PauseRecording pause;
@@ -156,6 +166,7 @@ std::vector<Variable> Pipeline::lasting_variables() const {
 }
 
 std::vector<Variable> Pipeline::variables() const {
+  const std::lock_guard lock(mutex_);
   auto list = lasting_variables();
   for (const auto& entry : entries_)
     for (const auto& variable : entry.accumulator.variables()) list.push_back(variable);
@@ -163,6 +174,7 @@ std::vector<Variable> Pipeline::variables() const {
 }
 
 void Pipeline::trim() {
+  const std::lock_guard lock(mutex_);
   for (auto& entry : entries_) entry.accumulator.trim(calls_);
 }
 

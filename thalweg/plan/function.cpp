@@ -57,11 +57,6 @@ void check_variables(const Graph& traced) {
              made.variable.name(), traced.name);
 }
 
-bool holds_retired(const Graph& traced) {
-  return std::any_of(traced.variables.begin(), traced.variables.end(),
-                     [](const GraphVariable& held) { return is_retired(held.variable); });
-}
-
 }  // namespace
 
 void flatten(Flat& flat, const Spec& spec) {
@@ -84,8 +79,11 @@ struct FunctionCore::State {
   bool trace(const Flat& arguments, Body body, PlanState& plan);
   std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
   std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
-  Tensors run(Plan& plan, const Flat& arguments, std::uint64_t number);
-  Tensors run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
+  std::uint64_t next_number() { return numbers ? numbers->next++ : random::next_ordinal(); }
+  // Nothing: the plan is out of date.
+  std::optional<Tensors> run_any(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
+  std::optional<Tensors> run(Plan& plan, const Flat& arguments, std::uint64_t number);
+  std::optional<Tensors> run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
   void note_churn();
   Flat padded(const Flat& given, bool with_mask) const {
@@ -200,6 +198,7 @@ void FunctionCore::State::note_churn() {
 // False: a variable that was used has been retired since.
 bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& plan) {
   const OpenTrace open(options);
+  const std::uint64_t retired_before = retired_count();
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
   for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
@@ -219,7 +218,13 @@ bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
       plan.gradient_names.push_back(name);
     }
   plan.traced = trace.finish({results.tensors.data(), results.tensors.size()});
-  if (holds_retired(plan.traced)) return false;
+  if (holds_retired(plan.traced)) {
+    TW_CHECK(failed_precondition, retired_count() != retired_before, "function",
+             "ask the optimizer for its variables() or state() inside of the function",
+             "function \"{}\" uses state of an optimizer that has got another size since it was asked for",
+             options.name);
+    return false;
+  }
   check_variables(plan.traced);
   plan.traced.precision = usable_precision(options.precision);
   if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
@@ -243,14 +248,15 @@ void compile_trace(PlanState& plan) {
 }
 
 // The plan with all gradients as results, for one call.
-Tensors run_with_gradients(const PlanState& plan, const Tensors& arguments, std::uint64_t number) {
+std::optional<Tensors> run_with_gradients(const PlanState& plan, const Tensors& arguments, std::uint64_t number) {
   PlanState checking;
   checking.function = plan.function;
   checking.scopes = plan.scopes;
   checking.traced = *plan.with_gradients;
   compile_trace(checking);
   Lane lane;
-  return run_plan(checking, arguments, lane, number).results;
+  auto outcome = run_plan(checking, arguments, lane, number);
+  return outcome ? std::optional(std::move(outcome->results)) : std::nullopt;
 }
 
 }  // namespace
@@ -308,21 +314,29 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
     std::lock_guard lock(state.mutex);
     ++state.calls;
   }
-  const auto plan = state.find_or_make(arguments, body);
-  const std::uint64_t number = state.numbers ? state.numbers->next++ : random::next_ordinal();
-  if (is_watched(plan->state(), arguments.tensors)) {
-    Flat results{run_watched(plan->state(), arguments.tensors, number), plan->state().result_sizes};
-    std::lock_guard lock(state.mutex);
-    state.stats.residual_bytes = plan->state().differentiable->residual_bytes();
-    return results;
+  // Another thread may retire variables between the look for a plan and its turn.
+  for (std::optional<std::uint64_t> number;;) {
+    const auto plan = state.find_or_make(arguments, body);
+    if (!number) number = state.next_number();
+    if (auto results = state.run_any(*plan, arguments, body, *number))
+      return {std::move(*results), plan->state().result_sizes};
   }
-  Tensors results = state.options.check_against_eager && !plan->state().checked.exchange(true)
-                        ? state.run_checked(*plan, arguments, body, number)
-                        : state.run(*plan, arguments, number);
-  return {std::move(results), plan->state().result_sizes};
 }
 
-Tensors FunctionCore::State::run(Plan& plan, const Flat& arguments, std::uint64_t number) {
+std::optional<Tensors> FunctionCore::State::run_any(Plan& plan, const Flat& arguments, Body body,
+                                                    std::uint64_t number) {
+  if (is_watched(plan.state(), arguments.tensors)) {
+    auto results = run_watched(plan.state(), arguments.tensors, number);
+    std::lock_guard lock(mutex);
+    stats.residual_bytes = plan.state().differentiable->residual_bytes();
+    return results;
+  }
+  return options.check_against_eager && !plan.state().checked.exchange(true)
+             ? run_checked(plan, arguments, body, number)
+             : run(plan, arguments, number);
+}
+
+std::optional<Tensors> FunctionCore::State::run(Plan& plan, const Flat& arguments, std::uint64_t number) {
   std::unique_ptr<Lane> lane;
   {
     std::lock_guard lock(mutex);
@@ -333,18 +347,20 @@ Tensors FunctionCore::State::run(Plan& plan, const Flat& arguments, std::uint64_
   }
   if (!lane) lane = std::make_unique<Lane>();
   const std::int64_t asked = memory::system_blocks();
-  CallOutcome outcome = run_plan(plan.state(), arguments.tensors, *lane, number);
+  auto outcome = run_plan(plan.state(), arguments.tensors, *lane, number);
   std::lock_guard lock(mutex);
+  idle_lanes.push_back(std::move(lane));
+  if (!outcome) return {};
   stats.allocations_last_step = memory::system_blocks() - asked;
   stats.measured_peak_bytes = plan.state().measured_peak;
-  stats.variable_copies += outcome.variable_copies;
-  idle_lanes.push_back(std::move(lane));
-  return std::move(outcome.results);
+  stats.variable_copies += outcome->variable_copies;
+  return std::move(outcome->results);
 }
 
 // Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
 // numbers.
-Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number) {
+std::optional<Tensors> FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body,
+                                                        std::uint64_t number) {
   auto& planned = plan.state();
   const auto values = [&] {
     const PauseRecording no_tapes;
@@ -375,14 +391,16 @@ Tensors FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body
   const std::vector<Tensor> after = values();
   put_back();
   if (planned.with_gradients) {
-    const Tensors checked = run_with_gradients(planned, arguments.tensors, number);
-    compare_with_eager(planned, checked, eager, values(), after);
+    const auto checked = run_with_gradients(planned, arguments.tensors, number);
+    if (!checked) return {};
+    compare_with_eager(planned, *checked, eager, values(), after);
     planned.with_gradients.reset();
     put_back();
   }
-  Tensors results = run(plan, arguments, number);
-  eager.resize(results.size());
-  compare_with_eager(planned, results, eager, values(), after);
+  auto results = run(plan, arguments, number);
+  if (!results) return {};
+  eager.resize(results->size());
+  compare_with_eager(planned, *results, eager, values(), after);
   return results;
 }
 

@@ -1,10 +1,12 @@
 #include "thalweg/plan/plan_call.h"
 
+#include <algorithm>
 #include <limits>
 #include <shared_mutex>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/retired.h"
 #include "thalweg/ops/random/key.h"
 
 namespace thalweg {
@@ -24,6 +26,15 @@ class Turn {
  private:
   const PlanState& plan_;
 };
+
+// Asked in its turn, in which none of its variables can be retired.
+bool is_outdated(PlanState& plan) {
+  const std::uint64_t count = retired_count();
+  if (plan.retired == count) return false;
+  if (holds_retired(plan.traced)) return true;
+  plan.retired = count;
+  return false;
+}
 
 // Numbers that the host gives anew for each call, in memory that lives as long as it.
 struct HostValues {
@@ -90,6 +101,11 @@ void check_watched_budget(const PlanState& plan) {
 
 }  // namespace
 
+bool holds_retired(const Graph& traced) {
+  return std::any_of(traced.variables.begin(), traced.variables.end(),
+                     [](const GraphVariable& held) { return is_retired(held.variable); });
+}
+
 void check_alive(const PlanState& plan) {
   for (const auto& touched : plan.touched)
     TW_CHECK(failed_precondition, !touched.living.expired(), "function",
@@ -106,12 +122,13 @@ std::byte* Lane::workspace(std::int64_t bytes, std::int64_t most) {
   return static_cast<std::byte*>(buffer_->data());
 }
 
-CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call) {
+std::optional<CallOutcome> run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call) {
   static const memory::Owner owner = memory::owner("result");
   check_alive(plan);
   check_arguments(plan, arguments);
   HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
+  if (is_outdated(plan)) return {};
   std::byte* workspace = lane.workspace(plan.compiled.executable->workspace(), most_workspace(plan));
   const std::int64_t held = plan.compiled.state_bytes + lane.bytes();
   memory::set_mark();
@@ -141,7 +158,7 @@ bool is_watched(const PlanState& plan, const Tensors& arguments) {
   return false;
 }
 
-Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call) {
+std::optional<Tensors> run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call) {
   check_alive(plan);
   check_arguments(plan, arguments);
   std::call_once(plan.differentiable_once,
@@ -150,6 +167,7 @@ Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t cal
   const Graph& graph = plan.traced;
   HostValues host(plan, graph, call);
   const Turn turn(plan);
+  if (is_outdated(plan)) return {};
   Tensors inputs = arguments;
   for (const auto& variable : graph.variables) {
     inputs.push_back(VariableStorage::snapshot(variable.variable).first);

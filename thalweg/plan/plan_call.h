@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "thalweg/plan/plan_state.h"
 
 namespace thalweg {
@@ -23,13 +25,16 @@ struct CallOutcome {
 // Throws if something that the trace referred to has died.
 void check_alive(const PlanState& plan);
 
+// Others have taken the place of variables that the trace holds.
+bool holds_retired(const Graph& traced);
+
 // Runs the plan once: takes its turn at the variables, binds memory, runs the steps. `call` numbers the call for random
-// ops.
-CallOutcome run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call);
+// ops. Nothing: when its turn came it held variables that are retired, and another plan is to be made.
+std::optional<CallOutcome> run_plan(PlanState& plan, const Tensors& arguments, Lane& lane, std::uint64_t call);
 
 // Whether a tape of this thread watches an argument or a variable that the plan reads.
 bool is_watched(const PlanState& plan, const Tensors& arguments);
 // The same call as an op that those tapes record. Assignments happen now, once.
-Tensors run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call);
+std::optional<Tensors> run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call);
 
 }  // namespace thalweg

@@ -29,6 +29,7 @@ struct PlanState {
   std::unique_ptr<const Graph> with_gradients = {};
   std::vector<std::string> gradient_names = {};
   std::atomic<bool> checked{false};
+  std::atomic<std::uint64_t> retired{0};  // variables of the process, when none of its own was among them
   std::atomic<std::int64_t> measured_peak{0};
 
   // For calls that a tape outside differentiates.

@@ -12,9 +12,8 @@ using Row = BatchSizeSearch::Row;
 
 class Plans {
  public:
-  Plans(const Model& model, const data::Element& example, const FindBatchSizeOptions& options)
-      : step_("find_batch_size", model, {.loss = options.loss, .memory_budget = options.memory_budget},
-              options.optimizer),
+  Plans(const Model& model, const data::Element& example, const FitOptions& options)
+      : step_("find_batch_size", model, training_step("find_batch_size", options, scale_), options.optimizer),
         optimizer_(*options.optimizer) {
     const std::int64_t examples = example[0].rank() > 0 ? example[0].shape()[0] : 0;
     TW_CHECK_USER(examples > 0, "find_batch_size", "give a batch of the data",
@@ -40,6 +39,7 @@ class Plans {
   }
 
  private:
+  LossScale scale_;
   const BatchFunction step_;
   optim::Optimizer& optimizer_;
   std::vector<Spec> specs_;
@@ -70,16 +70,16 @@ std::int64_t largest(const Plans& plans, std::int64_t limit, std::vector<Row>& r
 
 }  // namespace
 
-BatchSizeSearch find_batch_size(const Model& model, const data::Element& example, const FindBatchSizeOptions& options) {
-  TW_CHECK_USER(options.optimizer != nullptr, "find_batch_size", "give one: {.optimizer = &adam}",
-                "expected an optimizer, got none");
-  TW_CHECK_USER(options.memory_budget > 0 && options.largest > 0, "find_batch_size", "{.memory_budget = tw::GiB(1)}",
-                "expected a budget and a largest batch above 0, got {} and {}", options.memory_budget, options.largest);
+BatchSizeSearch find_batch_size(const Model& model, const data::Element& example, const FitOptions& options,
+                                std::int64_t most) {
+  TW_CHECK_USER(options.memory_budget > 0 && most > 0, "find_batch_size", "{.memory_budget = tw::GiB(1)}",
+                "expected a budget and a largest batch above 0, got {} and {}", options.memory_budget, most);
+  TW_CHECK_USER(!options.eager, "find_batch_size", "leave .eager out", "expected steps that are compiled, got .eager");
   const Plans plans(model, example, options);
   BatchSizeSearch found;
   found.budget = options.memory_budget;
-  found.suggestion = largest(plans, options.largest, found.rows, [](const Row& row) { return row.whole(); });
-  found.largest = largest(plans, options.largest, found.rows, [](const Row& row) { return row.peak_bytes > 0; });
+  found.suggestion = largest(plans, most, found.rows, [](const Row& row) { return row.whole(); });
+  found.largest = largest(plans, most, found.rows, [](const Row& row) { return row.peak_bytes > 0; });
   std::sort(found.rows.begin(), found.rows.end(), [](const Row& a, const Row& b) { return a.batch < b.batch; });
   return found;
 }

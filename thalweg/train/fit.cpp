@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
 #include "thalweg/data/iterator.h"
 #include "thalweg/plan/plan_state.h"
 #include "thalweg/train/interrupt.h"
+#include "thalweg/train/not_finite.h"
 #include "thalweg/train/place.h"
 #include "thalweg/train/step.h"
 
@@ -18,9 +20,15 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// Of a NaN the sign says nothing, and is not to be told.
+double value_of(const Tensor& scalar) {
+  const auto value = scalar.item<double>();
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
 void add(EpochSums& sums, const StepResult& result, const data::Element& element) {
   const auto examples = static_cast<double>(element[0].shape()[0]);
-  sums.loss += result.loss.item<double>() * examples;
+  sums.loss += value_of(result.loss) * examples;
   sums.examples += examples;
 }
 
@@ -32,21 +40,40 @@ void update(const std::vector<metrics::Metric*>& metrics, const Model& model, co
 void write_logs(Logs& logs, const std::string& prefix, const EpochSums& sums,
                 const std::vector<metrics::Metric*>& metrics) {
   logs.set(prefix + "loss", sums.mean());
-  for (const auto* metric : metrics) logs.set(prefix + metric->name(), metric->result().item<double>());
+  for (const auto* metric : metrics) logs.set(prefix + metric->name(), value_of(metric->result()));
 }
 
-// Loss and metrics of a data set into the logs.
-void measure(const BatchFunction& look, const Model& model, const data::Dataset& data,
-             const std::vector<metrics::Metric*>& metrics, const std::string& prefix, Logs& logs) {
+// Loss and metrics of a data set into the logs. Gives back what is not finite in the first batch whose loss is not.
+std::string measure(const BatchFunction& look, const Model& model, const data::Dataset& data,
+                    const std::vector<metrics::Metric*>& metrics, const std::string& prefix, Logs& logs) {
   for (auto* metric : metrics) metric->reset();
   EpochSums sums;
-  for (const auto& element : data) {
+  std::string broken;
+  for (std::int64_t number = 0; const auto& element : data) {
     const StepResult result = look(element);
+    const bool finite = std::isfinite(sums.loss);
     add(sums, result, element);
+    if (finite && !std::isfinite(sums.loss))
+      if (const auto where = not_finite(element, model.inputs()); !where.empty())
+        broken = fmt::format("batch {} of the validation, counted from 0, has {}", number, where);
     update(metrics, model, element, result.predictions);
+    ++number;
   }
   TW_CHECK_USER(sums.examples > 0, "fit", "give data with one batch or more", "expected data to look at, got none");
   write_logs(logs, prefix, sums, metrics);
+  return broken;
+}
+
+// The first value of the validation that is not finite is worth a warning; training itself may be in good health.
+bool warn_of_validation(const Logs& logs, std::int64_t epoch, const std::string& broken) {
+  for (const auto& [name, value] : logs) {
+    if (!name.starts_with("val_") || std::isfinite(value)) continue;
+    warn(fmt::format("fit: {} is {} after epoch {}: {}", name, value, epoch + 1,
+                     broken.empty() ? "try a smaller learning rate, or clip the gradients"
+                                    : broken + "; mend the data or leave such examples out"));
+    return true;
+  }
+  return false;
 }
 
 std::vector<Spec> specs_of(const data::Element& element) {
@@ -55,22 +82,12 @@ std::vector<Spec> specs_of(const data::Element& element) {
   return specs;
 }
 
-bool any_wants_norms(const std::vector<CallbackPointer>& callbacks) {
-  for (const auto& callback : callbacks)
-    if (callback->wants_gradient_norms()) return true;
-  return false;
-}
-
 void check_ends(const data::Dataset& data) {
   TW_CHECK_USER(data.cardinality() != data::infinite, "fit", "leave repeat() out, or end it: ds.take(100)",
                 "expected data to look at that have an end, got data that repeat for ever");
 }
 
 void check(const data::Dataset& data, const FitOptions& options) {
-  TW_CHECK_USER(options.optimizer != nullptr, "fit", "give one: {.optimizer = &adam}",
-                "expected an optimizer, got none");
-  TW_CHECK_USER(options.accumulate_steps >= 0, "fit", "0 leaves it to the optimizer",
-                "expected .accumulate_steps of 0 or more, got {}", options.accumulate_steps);
   TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0 && options.steps_per_epoch >= 0, "fit",
                 "0 for .steps and .steps_per_epoch means no limit",
                 "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
@@ -79,11 +96,6 @@ void check(const data::Dataset& data, const FitOptions& options) {
                 "say how long an epoch is: {.steps_per_epoch = 100}",
                 "expected data with an end, got data that repeat for ever");
   if (options.validation) check_ends(*options.validation);
-  for (const auto* metric : options.metrics)
-    TW_CHECK_USER(metric != nullptr, "fit", "give pointers to metrics that live: {.metrics = {&accuracy}}",
-                  "expected a metric, got a null pointer");
-  for (const auto& callback : options.callbacks)
-    TW_CHECK_USER(callback != nullptr, "fit", "leave it out", "expected a callback, got a null pointer");
 }
 
 class Loop {
@@ -92,18 +104,10 @@ class Loop {
       : model_(model),
         data_(data),
         options_(options),
+        step_options_(training_step("fit", options, scale_)),
         session_{.model = model.module(), .optimizer = *options.optimizer},
         iterator_(data.iterator()),
-        step_("train_step", model,
-              {.loss = options.loss,
-               .class_weights = options.class_weights,
-               .memory_budget = options.memory_budget,
-               .precision = options.precision,
-               .scale = options.precision == Precision::f16 ? &scale_ : nullptr,
-               .predictions = !options.metrics.empty(),
-               .norms = any_wants_norms(options.callbacks),
-               .eager = options.eager},
-              options.optimizer),
+        step_("train_step", model, step_options_, options.optimizer),
         look_("validation", model,
               {.loss = options.loss,
                .memory_budget = options.memory_budget,
@@ -185,7 +189,7 @@ class Loop {
   void run_step(const data::Element& element) {
     const auto start = Clock::now();
     const StepResult result = step_(element);
-    session_.loss = result.loss.item<double>();
+    session_.loss = value_of(result.loss);
     session_.step_seconds = seconds_since(start);
     ++session_.step, ++session_.epoch_step;
     session_.batch = element[0].shape()[0];
@@ -222,7 +226,7 @@ class Loop {
     if (whole && session_.batch == 0) build();
     if (whole) options_.optimizer->flush();
     write_logs(session_.logs, "", place_.sums, options_.metrics);
-    if (options_.validation) measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
+    if (options_.validation) validate();
     session_.history.epochs.push_back(session_.logs);
     session_.history.steps = session_.step;
     place_.epoch_done = whole;
@@ -231,6 +235,12 @@ class Loop {
     if (!whole) return;
     settle(true);
     next_epoch();
+  }
+
+  void validate() {
+    const auto broken = measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
+    if (warned_ || !session_.history.stopped_because.empty()) return;  // it has been told what is wrong
+    warned_ = warn_of_validation(session_.logs, session_.epoch, broken);
   }
 
   // A run that was read from a checkpoint after its last step: weights and what the optimizer holds wait for variables.
@@ -246,13 +256,15 @@ class Loop {
   const Model model_;
   const data::Dataset& data_;
   const FitOptions& options_;
+  LossScale scale_;  // in use where the precision is f16
+  const StepOptions step_options_;
   Session session_;
   Place place_;
   data::Iterator iterator_;
-  LossScale scale_;  // in use where the precision is f16
   const BatchFunction step_, look_;
   std::vector<Spec> largest_;  // the batch whose plan takes the most
   std::int64_t largest_peak_ = 0;
+  bool warned_ = false;  // that the validation is not finite
 };
 
 }  // namespace
@@ -269,8 +281,12 @@ Callback::~Callback() = default;
 
 History fit(const Model& model, const data::Dataset& data, const FitOptions& options) {
   check(data, options);
-  if (options.accumulate_steps > 0) options.optimizer->set_accumulate_steps(options.accumulate_steps);
-  return Loop(model, data, options).run();
+  try {
+    return Loop(model, data, options).run();
+  } catch (...) {
+    end_line();  // of a progress bar: what tells of the error begins its own
+    throw;
+  }
 }
 
 Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {

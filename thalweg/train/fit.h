@@ -36,6 +36,11 @@ struct FitOptions {
 // weights, the model has the averages in the end; checkpoints have both.
 TW_API History fit(const Model& model, const data::Dataset& data, const FitOptions& options);
 
+// The plan of the step that fit runs with these options on batches like this one, which are given as the data's
+// elements are. Nothing runs, and memory is taken for nothing but the variables. Throws what fit would throw.
+TW_API std::shared_ptr<const Plan> plan_step(const Model& model, const std::vector<Spec>& batch,
+                                             const FitOptions& options);
+
 struct EvaluateOptions {
   Loss loss = {};
   std::vector<metrics::Metric*> metrics = {};

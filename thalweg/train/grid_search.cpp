@@ -42,8 +42,9 @@ std::string text_of(const Setting& setting) {
   return text;
 }
 
+bool usable(const GridSearch::Row& row) { return row.error.empty() && std::isfinite(row.score); }
+
 bool better(const GridSearch::Row& a, const GridSearch::Row& b, bool maximize) {
-  const auto usable = [](const GridSearch::Row& row) { return row.error.empty() && std::isfinite(row.score); };
   if (usable(a) != usable(b)) return usable(a);
   return usable(a) && (maximize ? a.score > b.score : a.score < b.score);
 }
@@ -105,9 +106,10 @@ GridSearch grid_search(const Grid& grid, const std::function<double(const Settin
                               row.error.empty() ? fmt::format("{} {:.5g}", options.score, row.score) : row.error,
                               row.seconds));
   }
-  TW_CHECK(failed_precondition, found.rows[found.best].error.empty(), "grid_search",
-           "try one of the settings by itself", "all runs failed, the first one with: {}",
-           found.rows[found.best].error);
+  const auto& best = found.rows[found.best];
+  TW_CHECK(failed_precondition, usable(best), "grid_search", "try one of the settings by itself",
+           "all runs failed, the first one with: {}",
+           best.error.empty() ? fmt::format("{} {}", options.score, best.score) : best.error);
   return found;
 }
 

@@ -8,7 +8,7 @@
 namespace thalweg::train {
 namespace {
 
-constexpr std::array signals = {SIGINT, SIGTERM};
+constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<bool> noted{false};
 std::atomic<int> scopes{0};
 
@@ -21,6 +21,9 @@ void set_handler(int number, void (*handler)(int), int flags) {
   ::sigaction(number, &action, nullptr);
 }
 
+// Of a terminal that goes away both the system and the shell may tell.
+int flags_of(int number) { return static_cast<int>(number == SIGHUP ? SA_RESTART : SA_RESETHAND | SA_RESTART); }
+
 bool has_own_handler(int number) {
   struct sigaction action = {};
   return ::sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL;
@@ -32,7 +35,7 @@ InterruptScope::InterruptScope(bool active) : active_(active) {
   if (!active_ || scopes++ > 0) return;
   noted = false;
   for (const int number : signals)
-    if (!has_own_handler(number)) set_handler(number, note, static_cast<int>(SA_RESETHAND | SA_RESTART));
+    if (!has_own_handler(number)) set_handler(number, note, flags_of(number));
 }
 
 InterruptScope::~InterruptScope() {

@@ -2,8 +2,8 @@
 
 namespace thalweg::train {
 
-// While it lives, the first Ctrl-C (or SIGTERM) is only noted; the second one ends the process. A program that has
-// handlers of its own keeps them.
+// While it lives, the first Ctrl-C (or SIGTERM) is only noted; the second one ends the process. So is a terminal that
+// goes away. A program that has handlers of its own keeps them.
 class InterruptScope {
  public:
   explicit InterruptScope(bool active);

@@ -1,3 +1,5 @@
+#include "thalweg/train/not_finite.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,10 +18,9 @@ std::string name_of_part(std::int64_t part, int inputs) {
 
 }  // namespace
 
-std::string Session::not_finite() const {
-  if (!element) return {};
+std::string not_finite(const data::Element& batch, int inputs) {
   std::int64_t part = 0;
-  for (const auto& values : *element) {
+  for (const auto& values : batch) {
     if (is_float(values.dtype())) {
       const auto list = cast(values, f64).to_vector<double>();
       const auto found = std::find_if_not(list.begin(), list.end(), [](double value) { return std::isfinite(value); });
@@ -33,5 +34,7 @@ std::string Session::not_finite() const {
   }
   return {};
 }
+
+std::string Session::not_finite() const { return element ? train::not_finite(*element, inputs) : std::string(); }
 
 }  // namespace thalweg::train

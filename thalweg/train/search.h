@@ -36,13 +36,6 @@ struct TW_API LearningRateSearch {
 TW_API LearningRateSearch find_learning_rate(const Model& model, const data::Dataset& data,
                                              const FindLearningRateOptions& options);
 
-struct FindBatchSizeOptions {
-  optim::Optimizer* optimizer = nullptr;
-  Loss loss = {};
-  std::int64_t memory_budget = 0;  // bytes of a step
-  std::int64_t largest = 65536;    // that is asked for
-};
-
 struct TW_API BatchSizeSearch {
   struct Row {
     std::int64_t batch = 0, peak_bytes = 0;  // peak 0: no plan fits
@@ -58,9 +51,10 @@ struct TW_API BatchSizeSearch {
   void write_svg(const std::string& path) const;
 };
 // By plans alone: no step runs, and memory is taken for nothing but the variables. `example` is a batch of the data, of
-// any size; its parts may be as long as one likes.
-TW_API BatchSizeSearch find_batch_size(const Model& model, const data::Element& example,
-                                       const FindBatchSizeOptions& options);
+// any size; its parts may be as long as one likes. The options are those of fit, whose step it is that has to fit
+// .memory_budget: metrics, callbacks and precision count. No batch above `largest` is asked for.
+TW_API BatchSizeSearch find_batch_size(const Model& model, const data::Element& example, const FitOptions& options,
+                                       std::int64_t largest = 65536);
 
 // A number or a word of a setting.
 class TW_API Choice {

@@ -1,5 +1,7 @@
 #include "thalweg/train/step.h"
 
+#include <algorithm>
+
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/check.h"
 #include "thalweg/nn/training.h"
@@ -76,7 +78,49 @@ std::function<Tensorlist(const Tensorlist&)> body_of(const Model& model, const S
 
 Tensorlist list_of(const data::Element& element) { return {element.begin(), element.end()}; }
 
+bool any_wants_norms(const std::vector<CallbackPointer>& callbacks) {
+  return std::any_of(callbacks.begin(), callbacks.end(),
+                     [](const auto& callback) { return callback->wants_gradient_norms(); });
+}
+
+void check(const char* caller, const FitOptions& options) {
+  TW_CHECK_USER(options.optimizer != nullptr, caller, "give one: {.optimizer = &adam}",
+                "expected an optimizer, got none");
+  TW_CHECK_USER(options.accumulate_steps >= 0, caller, "0 leaves it to the optimizer",
+                "expected .accumulate_steps of 0 or more, got {}", options.accumulate_steps);
+  for (const auto* metric : options.metrics)
+    TW_CHECK_USER(metric != nullptr, caller, "give pointers to metrics that live: {.metrics = {&accuracy}}",
+                  "expected a metric, got a null pointer");
+  for (const auto& callback : options.callbacks)
+    TW_CHECK_USER(callback != nullptr, caller, "leave it out", "expected a callback, got a null pointer");
+}
+
 }  // namespace
+
+StepOptions training_step(const char* caller, const FitOptions& options, LossScale& scale) {
+  check(caller, options);
+  if (options.accumulate_steps > 0) options.optimizer->set_accumulate_steps(options.accumulate_steps);
+  return {.loss = options.loss,
+          .class_weights = options.class_weights,
+          .memory_budget = options.memory_budget,
+          .precision = options.precision,
+          .scale = options.precision == Precision::f16 ? &scale : nullptr,
+          .predictions = !options.metrics.empty(),
+          .norms = any_wants_norms(options.callbacks),
+          .eager = options.eager};
+}
+
+std::shared_ptr<const Plan> plan_step(const Model& model, const std::vector<Spec>& batch, const FitOptions& options) {
+  struct Planned {
+    LossScale scale;
+    BatchFunction step;
+    Planned(const Model& model, const FitOptions& options)
+        : step("train_step", model, training_step("plan_step", options, scale), options.optimizer) {}
+  };
+  TW_CHECK_USER(!options.eager, "plan_step", "leave .eager out", "expected steps that are compiled, got .eager");
+  const auto planned = std::make_shared<Planned>(model, options);
+  return {planned, &planned->step.plan(batch)};
+}
 
 Batch parts_of(const Model& model, const Tensorlist& element) {
   const auto inputs = static_cast<std::size_t>(model.inputs());
@@ -100,6 +144,8 @@ BatchFunction::BatchFunction(std::string name, const Model& model, const StepOpt
                 {.name = std::move(name), .memory_budget = options.memory_budget, .precision = options.precision}) {
   TW_CHECK_USER(!options.eager || options.precision == Precision::f32, "fit", "leave .precision or .eager out",
                 "expected f32 where steps are not compiled, got {}", dtype_of(options.precision));
+  TW_CHECK_USER(!options.eager || options.memory_budget == 0, "fit", "leave .memory_budget or .eager out",
+                "expected no budget where steps are not compiled, got {}", format_bytes(options.memory_budget));
   TW_CHECK_USER(static_cast<bool>(options.loss), "fit", "give one: {.loss = tw::losses::mean_squared_error}",
                 "expected a loss, got none");
 }

@@ -31,6 +31,9 @@ struct StepOptions {
   bool eager = false;
 };
 
+// Of the step that fit runs. Checks the options, and lets the optimizer accumulate as they say; `scale` is for f16.
+StepOptions training_step(const char* caller, const FitOptions& options, LossScale& scale);
+
 struct StepResult {
   Tensor loss, predictions;
   Tensor norms;  // [trainable variables], f32

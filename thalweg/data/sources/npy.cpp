@@ -11,7 +11,7 @@
 namespace thalweg::data {
 namespace {
 
-// Up to this size an array of an archive is read at once, which is the only way to verify its checksum.
+// Up to this size an array of an archive is held in memory.
 constexpr std::int64_t read_at_once = 64 << 20;
 
 // An array of which the values are in memory, or lie in the file as they are.
@@ -72,6 +72,7 @@ Array array_of(const InputFile& file, const ZipEntry& entry, std::int64_t at_onc
   if (entry.deflated) return in_memory(name, unpacked(file, entry, place), place);
   const NpyHeader header = header_at(file, entry.offset, entry.size, place);
   if (entry.size <= at_once) return in_memory(name, stored(file, entry, header), place);
+  check_stored_zip_entry(file, entry);
   return {name, header.spec, {}, entry.offset + header.bytes};
 }
 

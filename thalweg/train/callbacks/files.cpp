@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "thalweg/checkpoint/manager.h"
+#include "thalweg/core/atomic_file.h"
 #include "thalweg/core/check.h"
 #include "thalweg/summary/writer.h"
 #include "thalweg/train/callbacks.h"
@@ -73,9 +74,9 @@ class Csv : public Callback {
   explicit Csv(std::string path) : path_(std::move(path)) {}
 
   void on_begin(Session& session) override {
-    const bool resumed = session.step > 0 && std::filesystem::exists(path_);
-    file_.open(path_, resumed ? std::ios::app : std::ios::trunc);
-    headed_ = resumed;
+    headed_ = session.step > 0 && std::filesystem::is_regular_file(path_);
+    if (headed_) cut_back(session);
+    file_.open(path_, headed_ ? std::ios::app : std::ios::trunc);
     check();
   }
   void on_epoch_end(Session& session) override {
@@ -93,6 +94,17 @@ class Csv : public Callback {
   }
 
  private:
+  // To the head and the epochs before the checkpoint that the run goes on from: later ones come again.
+  void cut_back(const Session& session) const {
+    std::ifstream before(path_);
+    AtomicFile file("csv", path_);
+    std::string line;
+    for (std::size_t i = 0; i <= session.history.epochs.size() && std::getline(before, line); ++i) {
+      line += '\n';
+      file.write(line.data(), line.size());
+    }
+    file.commit();
+  }
   void check() const {
     TW_CHECK(unavailable, file_.good(), "csv", "choose a file in a folder that exists and may be written to",
              "cannot write {}", path_);

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/log.h"
 #include "thalweg/core/shape.h"
 #include "thalweg/train/callbacks.h"
 
@@ -26,7 +27,7 @@ std::string clock_text(double seconds) {
 }
 
 std::string bar_of(std::int64_t done, std::int64_t all) {
-  constexpr std::int64_t length = 20;
+  constexpr std::int64_t length = 10;  // so that loss, a metric and the time to go fit into 80 columns
   const auto filled = static_cast<std::size_t>(std::min(length, done * length / std::max<std::int64_t>(1, all)));
   return "[" + std::string(filled, '=') + std::string(static_cast<std::size_t>(length) - filled, '.') + "]";
 }
@@ -53,8 +54,9 @@ class ProgressBar : public Callback {
   void on_epoch_end(Session& session) override { draw(session, true); }
 
   void on_end(Session& session) override {
+    if (terminal_) end_line();
     if (session.history.interrupted)
-      out_ << (terminal_ ? "\n" : "") << "interrupted after step " << session.step << '\n';
+      out_ << "interrupted after step " << session.step << '\n';
     else if (!session.history.stopped_because.empty())
       out_ << "stopped: " << session.history.stopped_because << '\n';
     out_.flush();
@@ -73,10 +75,8 @@ class ProgressBar : public Callback {
     for (const auto& [name, value] : session.logs) line += fmt::format("{} {:.4f}  ", name, value);
     line += whole ? clock_text(seconds) : time_to_go(session, seconds);
     if (session.plan) line += "  memory " + format_bytes(session.plan->peak_bytes());
-    if (terminal_)
-      out_ << '\r' << line << "\033[K" << (whole ? "\n" : "");
-    else
-      out_ << line << '\n';
+    if (terminal_) return whole ? end_line(line) : draw_line(line);
+    out_ << line << '\n';
     out_.flush();
   }
 

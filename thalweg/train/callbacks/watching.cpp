@@ -45,7 +45,7 @@ class Watch {
     if (!value && !warned_) warn("fit: \"" + monitor_ + "\" is not measured, so that nothing is done about it");
     warned_ |= !value;
     if (!value) return false;
-    improved_ = higher_ ? *value - min_delta_ > best_ : *value + min_delta_ < best_;
+    improved_ = std::isfinite(*value) && (higher_ ? *value - min_delta_ > best_ : *value + min_delta_ < best_);
     if (improved_) best_ = *value;
     waited_ = improved_ ? 0 : waited_ + 1;
     return true;
@@ -98,8 +98,10 @@ class EarlyStopping : public Callback {
       for (const auto& variable : session.model.variables()) best_.emplace(variable.name(), variable.value());
     }
     if (watch_.waited() < std::max(1, options_.patience) || session.epoch == 0) return;
-    session.stop(
-        fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(), watch_.waited()));
+    session.stop(std::isfinite(watch_.best())
+                     ? fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(),
+                                   watch_.waited())
+                     : fmt::format("{} was not finite for {} epochs", watch_.monitor(), watch_.waited()));
   }
 
   void on_end(Session& session) override {

@@ -1,0 +1,147 @@
+// What is written to standard error: a progress bar beside warnings and errors, and hints in words of the command line.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "tests/train/rows.h"
+#include "thalweg/cli/messages.h"
+#include "thalweg/core/log.h"
+#include "thalweg/thalweg.h"
+
+namespace thalweg {
+namespace {
+
+// Standard error as a terminal while it lives.
+class Terminal {
+ public:
+  explicit Terminal(unsigned short columns)
+      : program_(::posix_openpt(O_RDWR | O_NOCTTY)), saved_(::dup(STDERR_FILENO)) {
+    ::grantpt(program_), ::unlockpt(program_);
+    const int screen = ::open(::ptsname(program_), O_RDWR | O_NOCTTY);
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ::ioctl(screen, TIOCSWINSZ, &size);
+    ::dup2(screen, STDERR_FILENO), ::close(screen);
+    ::setenv("TERM", "xterm", 1);
+  }
+  ~Terminal() { ::dup2(saved_, STDERR_FILENO), ::close(saved_), ::close(program_); }
+  Terminal(const Terminal&) = delete;
+
+  static bool is_possible() {  // not in every container
+    const int program = ::posix_openpt(O_RDWR | O_NOCTTY);
+    if (program >= 0) ::close(program);
+    return program >= 0;
+  }
+
+  // All that was written, as the lines that it leaves on the screen.
+  std::vector<std::string> lines() const {
+    std::vector<std::string> lines(1);
+    std::size_t column = 0;
+    char piece[4096];
+    for (pollfd ready{program_, POLLIN, 0}; ::poll(&ready, 1, 100) > 0 && (ready.revents & POLLIN);) {
+      const std::string text(piece, static_cast<std::size_t>(::read(program_, piece, sizeof(piece))));
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '\n') {
+          lines.emplace_back();
+        } else if (text[i] == '\r') {
+          column = 0;
+        } else if (text.substr(i, 3) == "\033[K") {
+          lines.back().resize(column), i += 2;
+        } else {
+          lines.back().resize(std::max(lines.back().size(), column + 1));
+          lines.back()[column++] = text[i];
+        }
+      }
+    }
+    return lines;
+  }
+
+ private:
+  const int program_, saved_;
+};
+
+// At the second of four steps.
+struct AtStep : train::Callback {
+  explicit AtStep(std::function<void()> f) : f(std::move(f)) {}
+  void on_step_end(train::Session& session) override {
+    if (session.step == 2) f();
+  }
+  std::function<void()> f;
+};
+
+std::vector<std::string> shown(unsigned short columns, const std::function<void()>& f) {
+  const Terminal terminal(columns);
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  const auto bar = train::progress_bar({.every_seconds = 0});
+  try {
+    train::fit(
+        model, testing::rows(16).batch(4),
+        {.optimizer = &sgd, .loss = losses::mean_squared_error, .callbacks = {bar, std::make_shared<AtStep>(f)}});
+  } catch (const std::runtime_error& error) {
+    std::fputs(error.what(), stderr);
+  }
+  return terminal.lines();
+}
+
+TEST(messages, a_warning_has_a_line_of_its_own_beside_a_progress_bar) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  const auto lines = shown(200, [] { warn("by itself"); });
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "thalweg: warning: by itself");
+  EXPECT_TRUE(lines[1].starts_with("epoch 1/1  4/4 [==========]")) << lines[1];
+  EXPECT_EQ(lines[2], "");
+}
+
+TEST(messages, an_error_has_a_line_of_its_own_behind_a_progress_bar) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  const auto lines = shown(200, [] { throw std::runtime_error("that was it"); });
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(lines[0].starts_with("epoch 1/1  2/4 [=====.....]")) << lines[0];
+  EXPECT_EQ(lines[1], "that was it");
+}
+
+// Nothing is drawn between the clearing of the line and the warning, on whatever thread that is.
+TEST(messages, a_warning_of_another_thread_has_a_line_of_its_own) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  std::vector<std::string> lines;
+  {
+    const Terminal terminal(80);
+    set_log_handler([](const std::string& text) {
+      for (const char c : text + "\n") std::fputc(c, stderr), std::this_thread::yield();
+    });
+    std::thread other([] {
+      for (int i = 0; i < 20; ++i) warn("0123456789");
+    });
+    for (int i = 0; i < 500; ++i) draw_line("drawn " + std::to_string(i));
+    other.join();
+    end_line("the end");
+    set_log_handler(print_warning);
+    lines = terminal.lines();
+  }
+  ASSERT_EQ(lines.size(), 22u);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(lines[i], "0123456789");
+  EXPECT_EQ(lines[20], "the end");
+}
+
+TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  const auto lines = shown(25, [] { throw std::runtime_error("."); });
+  EXPECT_EQ(lines.at(0), "epoch 1/1  2/4 [=====...");
+}
+
+TEST(messages, hints_that_are_known_are_in_words_of_the_command_line) {
+  const auto hint = [](const std::string& text) { return "[csv] rows.csv: .missing\n  hint: " + text; };
+  EXPECT_EQ(cli::in_own_words(hint("set .missing for empty fields")), hint("fill in the empty fields"));
+  for (const char* other : {"set .missing for empty fields of c",
+                            "use characters that the file has, or TextUnit::bytes", "leave .columns out", ""})
+    EXPECT_EQ(cli::in_own_words(hint(other)), hint(other));
+  EXPECT_EQ(cli::in_own_words("no hint"), "no hint");
+}
+
+}  // namespace
+}  // namespace thalweg
