@@ -1,6 +1,7 @@
 // However a batch is cut, the update, the loss and the norm that are reported are those of the whole batch.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <numeric>
 
@@ -8,10 +9,13 @@
 #include "thalweg/losses/losses.h"
 #include "thalweg/metrics/metric.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/matmul/matmul.h"
+#include "thalweg/ops/pad/pad.h"
 #include "thalweg/ops/random/random.h"
+#include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/slice/slice.h"
 #include "thalweg/optim/optimizers.h"
 #include "thalweg/plan/function.h"
@@ -226,6 +230,35 @@ TEST(accumulation, a_condition_decides_whether_a_call_counts) {
   EXPECT_TRUE(step(scalar(4, f64), yes).item<bool>());
   EXPECT_EQ(w.value().item<double>(), -3);
   EXPECT_EQ(sgd.iterations(), 1);
+}
+
+// That of the mean with the call, compiled or not, of rows too; and nothing changes by it.
+TEST(accumulation, a_call_that_does_not_count_has_a_norm) {
+  const Tensor yes = scalar(true, boolean), no = scalar(false, boolean);
+  for (const bool sparse : {false, true})
+    for (const bool compiled : {false, true}) {
+      SGD sgd({.learning_rate = 1, .accumulate_steps = 3});
+      Variable w(zeros({50, 2}, f64), {.name = "w"});
+      const auto call = [&](const Tensor& scale, const Tensor& counts) {
+        const Tensor values = scale * ones({1, 2}, f64);
+        const Gradient gradient =
+            sparse ? Gradient(values, tensor({7}), w.shape()) : Gradient(pad(values, {{7, 42}, {0, 0}}));
+        Tensor norm;
+        sgd.apply({gradient}, {w}, {.only_if = counts, .gradient_norm = &norm});
+        return norm;
+      };
+      const auto step = function(call);
+      const auto norm = [&](double scale, const Tensor& counts) {
+        const Tensor by = scalar(scale, f64);
+        return (compiled ? step(by, counts) : call(by, counts)).item<double>() / std::sqrt(2.0);
+      };
+      SCOPED_TRACE((sparse ? "rows, " : "dense, ") + std::string(compiled ? "compiled" : "eager"));
+      EXPECT_NEAR(norm(2, yes), 2, 1e-12);
+      EXPECT_NEAR(norm(10, no), 6, 1e-12);
+      EXPECT_NEAR(norm(4, yes), 3, 1e-12);
+      EXPECT_NEAR(norm(6, yes), 4, 1e-12);
+      EXPECT_NEAR(reduce_sum(w.value()).item<double>(), -8, 1e-12);
+    }
 }
 
 }  // namespace

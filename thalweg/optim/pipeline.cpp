@@ -112,14 +112,20 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
 Applied Pipeline::advance(std::vector<Item>& items, Tensor proceed, const Apply& options) {
   if (proceed.defined() && !is_symbolic(proceed)) {  // known now: nothing to predicate
     if (!proceed.item<bool>()) {
-      for (auto& item : items) item.gradient = combine_rows(item.gradient);
-      if (options.gradient_norm) *options.gradient_norm = norm_of(items);
+      if (options.gradient_norm) *options.gradient_norm = norm_of_skipped(items, proceed, options);
       return Applied(proceed);
     }
     proceed = Tensor();
   }
   const Tensor due = accumulate(items, proceed, options);
   return finish(items, due, options.gradient_norm);
+}
+
+// Of a call that changes nothing: as if its gradients were accumulated.
+Tensor Pipeline::norm_of_skipped(std::vector<Item>& items, const Tensor& proceed, const Apply& options) {
+  accumulate(items, proceed, options);
+  for (auto& item : items) item.gradient = combine_rows(item.gradient);
+  return norm_of(items);
 }
 
 // Clips and updates. `due` undefined: true.

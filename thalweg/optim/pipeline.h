@@ -78,6 +78,7 @@ class Pipeline {
   Applied finish(std::vector<Item>& items, Tensor due, Tensor* gradient_norm);
   Tensor accumulate(std::vector<Item>& items, const Tensor& proceed, const Apply& options);
   static Tensor norm_of(const std::vector<Item>& items);
+  Tensor norm_of_skipped(std::vector<Item>& items, const Tensor& proceed, const Apply& options);
   void clip(std::vector<Item>& items, const Tensor& norm) const;
   void update(const std::vector<Item>& items, const Step& step);
   void update_rows(const Item& item, const Update& frame);
