@@ -77,7 +77,7 @@ void strip_kernel(const Strip<T>& s) {
     for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, panel + v * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      if (!kPacked && p % 16 == 0) __builtin_prefetch(a + (i + kRows) * s.a_row);  // the next strip's rows
+      if (!kPacked && p % 16 == 0) __builtin_prefetch(a + (i + kRows) * s.a_row, 0, 2);  // the next strip's rows
       const auto value = hn::Set(d, kPacked ? a[i] : a[i * s.a_row]);
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(value, b[v], sums[i][v]);
