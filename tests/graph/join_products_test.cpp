@@ -104,7 +104,8 @@ TEST(JoinProducts, no_workspace_takes_more_than_the_product_would) {
       const std::int64_t most = memory::rounded(w.bytes());
       EXPECT_LE(fused_product_info().workspace(op.get(), all), most) << depth << " " << w.shape;
       if (4 * depth * (m + n) > m * n) continue;
-      EXPECT_LE(product_squares_info().workspace(product_squares_info().make().get(), both), most) << depth << " " << w.shape;
+      EXPECT_LE(product_squares_info().workspace(product_squares_info().make().get(), both), most)
+          << depth << " " << w.shape;
     }
   config::set_threads(before);
 }
