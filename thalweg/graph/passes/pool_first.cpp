@@ -92,7 +92,7 @@ class Rewriter {
   void swap_bias(const Node& sum) {
     const ValueId x = sum.inputs[0], bias = sum.inputs[1], y = sum.outputs[0];
     const Shape& shape = graph_.spec(y).shape;
-    if (graph_.spec(x).shape != shape || graph_.spec(bias).shape != Shape{shape.last()}) return;
+    if (shape.rank() == 0 || graph_.spec(x).shape != shape || graph_.spec(bias).shape != Shape{shape.last()}) return;
     const auto readers = readers_of(y);
     if (!readers || readers->other >= 0) return;
     const Node& pool = view_.node(readers->pool);
