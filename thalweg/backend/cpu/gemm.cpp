@@ -10,7 +10,6 @@
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/backend/cpu/partial_sums.h"
 #include "thalweg/backend/cpu/slots.h"
-#include "thalweg/backend/cpu/thin_tile.h"
 #include "thalweg/backend/cpu/turned_tile.h"
 
 namespace thalweg::cpu {
@@ -261,7 +260,7 @@ class Run {
   std::size_t slot_bytes() const {
     const bool small_float = sum_dtype(gemm_.dtype) != gemm_.dtype;
     if (turned_) return TurnedTile(tile_at(0, 0, 0)).scratch_bytes();
-    if (thin_) return ThinTile(tile_at(0, 0, 0)).scratch_bytes();
+    if (thin_) return align_up(builtin::thin_scratch(tile_at(0, 0, 0)));
     if (!onednn_ && !small_float && flops_of(gemm_) < kTaskFlops) return 0;
     if (!onednn_ && !widened_) return align_up(builtin::gemm_scratch(tile_at(0, 0, 0)));
     std::size_t bytes = 0;
@@ -303,13 +302,9 @@ class Run {
       return TurnedTile(tile).run(reinterpret_cast<const float*>(operands.a + a * bytes),
                                   reinterpret_cast<const float*>(operands.b + b * bytes), reinterpret_cast<float*>(to),
                                   scratch);
-    if (thin_)
-      return ThinTile(tile).run(reinterpret_cast<const float*>(operands.a + a * bytes),
-                                reinterpret_cast<const float*>(operands.b + b * bytes), reinterpret_cast<float*>(to),
-                                scratch);
     if (widened_) return run_widened(tile, operands.a + a * bytes, operands.b + b * bytes, to, scratch);
-    (onednn_ ? onednn::gemm_tile : builtin::gemm_tile)(tile, operands.a + a * bytes, operands.b + b * bytes, to,
-                                                       scratch);
+    const auto run = onednn_ ? onednn::gemm_tile : thin_ ? builtin::thin_tile : builtin::gemm_tile;
+    run(tile, operands.a + a * bytes, operands.b + b * bytes, to, scratch);
   }
 
   static void run_widened(const GemmTile& tile, const std::byte* a, const std::byte* b, std::byte* c,

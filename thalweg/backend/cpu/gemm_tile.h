@@ -23,6 +23,10 @@ namespace builtin {
 // need theirs.
 std::size_t gemm_scratch(const GemmTile& tile);
 void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch);
+
+// The same for f32 products of few rows with B in rows: B is read in place, once from memory and ahead of its use.
+std::size_t thin_scratch(const GemmTile& tile);
+void thin_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch);
 }  // namespace builtin
 
 namespace onednn {

@@ -32,11 +32,6 @@ SmallVector<T, 8> program_inputs(const FusedProduct& op, const List& in, const T
   return list;
 }
 
-bool are_factors(const Spec& a, const Spec& b) {
-  return (a.dtype == f32 || a.dtype == f64) && a.dtype == b.dtype && a.rank() == 2 && b.rank() == 2 &&
-         a.shape[0] == b.shape[0];
-}
-
 Specs infer(const FusedProduct& op, Inputs in) {
   TW_CHECK_INTERNAL(in.size() >= 2 && in.size() == op.fused.program->inputs + 1 && op.product >= 0 &&
                         op.product < op.fused.program->inputs,

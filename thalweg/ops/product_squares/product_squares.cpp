@@ -2,6 +2,7 @@
 #include "thalweg/backend/cpu/kernels/gram.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/fused/fused_product.h"
 #include "thalweg/ops/matmul/matmul.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
@@ -13,9 +14,8 @@ struct ProductSquares {};
 
 Specs infer(const ProductSquares&, Inputs in) {
   const Spec &a = in[0], &b = in[1];
-  TW_CHECK_INTERNAL((a.dtype == f32 || a.dtype == f64) && a.dtype == b.dtype && a.rank() == 2 && b.rank() == 2 &&
-                        a.shape[0] == b.shape[0],
-                    "product_squares", "{} {} and {} {} are no factors", a.dtype, a.shape, b.dtype, b.shape);
+  TW_CHECK_INTERNAL(are_factors(a, b), "product_squares", "{} {} and {} {} are no factors", a.dtype, a.shape, b.dtype,
+                    b.shape);
   return {Spec{a.dtype, Shape{}}};
 }
 

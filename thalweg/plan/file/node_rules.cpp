@@ -90,9 +90,7 @@ void fused_each(const Subject& s) {
 }
 
 void factors(const Subject& s) {
-  s.require((s[0].dtype == f32 || s[0].dtype == f64) && s[0].dtype == s[1].dtype && s[0].rank() == 2 &&
-                s[1].rank() == 2 && s[0].shape[0] == s[1].shape[0] && s[0].shape[0] <= deepest_fused_product,
-            "factors of a shallow product");
+  s.require(are_factors(s[0], s[1]) && s[0].shape[0] <= deepest_fused_product, "factors of a shallow product");
 }
 
 void fused_product(const Subject& s) {

@@ -154,4 +154,14 @@ void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std:
   }
 }
 
+std::size_t thin_scratch(const GemmTile& tile) {
+  return static_cast<std::size_t>(tile.m * std::min(tile.k, kBlockDepth)) * sizeof(float);
+}
+
+void thin_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch) {
+  auto product = product_of(tile, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c));
+  product.b_in_place = true;
+  multiply(product, reinterpret_cast<float*>(scratch));
+}
+
 }  // namespace thalweg::cpu::builtin

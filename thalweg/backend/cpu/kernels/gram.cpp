@@ -13,6 +13,8 @@
 #define THALWEG_CPU_GRAM_ROWS
 namespace thalweg::cpu {
 namespace {
+constexpr std::int64_t kBlock = 4;  // rows of a block of products: sixteen sums stay in registers
+
 struct Rows {
   const double* data;
   std::int64_t rows, columns, stride;  // rows and columns: whole blocks and vectors, padded with zeros
@@ -31,27 +33,26 @@ namespace thalweg::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kRows = 4;  // of a block of products: sixteen sums stay in registers
-
 // Adds the products of rows i … i + 3 and j … j + 3 of x to to[i, j].
 void multiply_rows(const Rows& x, std::int64_t i, std::int64_t j, double* to) {
   const hn::ScalableTag<double> d;
-  hn::Vec<decltype(d)> sums[kRows][kRows];
+  hn::Vec<decltype(d)> sums[kBlock][kBlock];
   for (auto& row : sums)
     for (auto& sum : row) sum = hn::Zero(d);
   for (std::int64_t p = 0; p < x.columns; p += static_cast<std::int64_t>(HWY_LANES(double))) {
-    hn::Vec<decltype(d)> right[kRows];
+    hn::Vec<decltype(d)> right[kBlock];
 #pragma GCC unroll 4
-    for (int c = 0; c < kRows; ++c) right[c] = hn::Load(d, x.data + (j + c) * x.stride + p);
+    for (std::int64_t c = 0; c < kBlock; ++c) right[c] = hn::Load(d, x.data + (j + c) * x.stride + p);
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
+    for (std::int64_t r = 0; r < kBlock; ++r) {
       const auto left = hn::Load(d, x.data + (i + r) * x.stride + p);
 #pragma GCC unroll 4
-      for (int c = 0; c < kRows; ++c) sums[r][c] = hn::MulAdd(left, right[c], sums[r][c]);
+      for (std::int64_t c = 0; c < kBlock; ++c) sums[r][c] = hn::MulAdd(left, right[c], sums[r][c]);
     }
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int c = 0; c < kRows; ++c) to[(i + r) * x.rows + j + c] += hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
+  for (std::int64_t r = 0; r < kBlock; ++r)
+    for (std::int64_t c = 0; c < kBlock; ++c)
+      to[(i + r) * x.rows + j + c] += hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
 }
 
 void widen(const float* from, std::int64_t count, double* to) {
@@ -65,8 +66,8 @@ void widen(const float* from, std::int64_t count, double* to) {
 
 // Adds the products of the rows of x on and below the diagonal of blocks.
 void add_products(const Rows& x, double* to) {
-  for (std::int64_t i = 0; i < x.rows; i += kRows)
-    for (std::int64_t j = 0; j <= i; j += kRows) multiply_rows(x, i, j, to);
+  for (std::int64_t i = 0; i < x.rows; i += kBlock)
+    for (std::int64_t j = 0; j <= i; j += kBlock) multiply_rows(x, i, j, to);
 }
 
 }  // namespace
@@ -83,7 +84,6 @@ HWY_EXPORT(widen);
 void widen(const float* from, std::int64_t count, double* to) { HWY_DYNAMIC_DISPATCH(widen)(from, count, to); }
 void widen(const double* from, std::int64_t count, double* to) { std::copy_n(from, count, to); }
 
-constexpr std::int64_t kBlock = 4;       // rows of a block of products
 constexpr std::int64_t kColumns = 512;   // that are widened at a time: with 32 rows they stay in the second-level cache
 constexpr std::int64_t kMaxRanges = 16;  // of a factor's columns: as many sets of products are held
 constexpr std::int64_t kTileRows = 32, kTileColumns = 128;  // of elements
