@@ -9,6 +9,7 @@
 
 #include "tests/kernel_testing.h"
 #include "tests/typed_values.h"
+#include "thalweg/backend/cpu/amx/convolution.h"
 #include "thalweg/backend/cpu/convolution_provider.h"
 #include "thalweg/backend/cpu/kernels/depthwise.h"
 #include "thalweg/core/error.h"
@@ -154,6 +155,7 @@ void expect_exact(Provider provider, const Convolution& c) {
   const Problem problem(c);
   for (const Direction direction : kDirections) {
     if (provider == Provider::onednn && !onednn::supported(direction, c)) continue;
+    if (provider == Provider::amx && !amx::supported(c)) continue;
     ASSERT_EQ(to_values(c.dtype, problem.run(provider, direction)), problem.expected(direction))
         << describe(c, direction, provider);
   }
@@ -177,6 +179,21 @@ TEST_P(ConvolutionTest, builtin_equals_a_plain_loop) {
 TEST_P(ConvolutionTest, onednn_equals_a_plain_loop) {
   for (const Convolution& c : varied(GetParam())) {
     expect_exact(Provider::onednn, c);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(ConvolutionTest, amx_equals_a_plain_loop) {
+  std::vector<Convolution> list = varied(GetParam());
+  for (const std::int64_t kernel : {1, 3, 7})
+    for (const std::int64_t channels : {1, 3, 40, 64}) {
+      Convolution c = two_dimensional(GetParam(), 3, 13, channels, 70, kernel);
+      list.push_back(c);
+      c.stride = {2, 3, 1};
+      list.push_back(sized(c));
+    }
+  for (const Convolution& c : list) {
+    expect_exact(Provider::amx, c);
     if (HasFatalFailure()) return;
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/typed_values.h"
+#include "thalweg/backend/cpu/amx/tiles.h"
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/backend/cpu/targets.h"
 #include "thalweg/core/error.h"
@@ -83,6 +84,7 @@ bool onednn_takes(DType dtype) {
 std::vector<Provider> providers_of(DType dtype) {
   std::vector<Provider> providers{Provider::automatic, Provider::builtin};
   if (onednn_takes(dtype)) providers.push_back(Provider::onednn);
+  if (dtype == DType::bf16 && amx::usable()) providers.push_back(Provider::amx);
   return providers;
 }
 

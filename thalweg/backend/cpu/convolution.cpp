@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "thalweg/backend/cpu/amx/convolution.h"
 #include "thalweg/backend/cpu/convolution_provider.h"
 #include "thalweg/backend/cpu/kernels/depthwise.h"
 #include "thalweg/backend/cpu/winograd/winograd.h"
@@ -38,19 +39,22 @@ Sizes sizes_of(Direction direction, const Convolution& c) {
   return {elements_of_x(c), elements_of_y(c), elements_of_w(c)};
 }
 
-bool takes_onednn(Provider provider, Direction direction, const Convolution& c) {
-  const bool taken = provider != Provider::builtin && onednn::supported(direction, c);
-  TW_CHECK_INTERNAL(taken || provider != Provider::onednn, "convolution", "oneDNN does not support this convolution");
-  return taken;
-}
+// Who computes a convolution, and in tiles of which size if it is Winograd's method.
+struct Way {
+  enum Kind { builtin, onednn, amx, winograd, depthwise } kind = builtin;
+  int tile = 0;
+};
 
-// Only where nobody names a provider.
-int winograd_tile(Provider provider, Direction direction, const Convolution& c) {
-  return provider == Provider::automatic ? winograd::tile_size(direction, c) : 0;
-}
-
-bool takes_depthwise(Provider provider, const Convolution& c) {
-  return provider == Provider::automatic && depthwise::supported(c);
+Way way_of(Provider provider, Direction direction, const Convolution& c) {
+  if (provider == Provider::builtin) return {};
+  if (provider == Provider::amx && amx::supported(c)) return {Way::amx};
+  if (provider == Provider::onednn && onednn::supported(direction, c)) return {Way::onednn};
+  TW_CHECK_INTERNAL(provider == Provider::automatic, "convolution", "provider {} does not support this convolution",
+                    static_cast<int>(provider));
+  if (amx::supported(c)) return {Way::amx};
+  if (const int tile = winograd::tile_size(direction, c); tile != 0) return {Way::winograd, tile};
+  if (depthwise::supported(c)) return {Way::depthwise};
+  return {onednn::supported(direction, c) ? Way::onednn : Way::builtin};
 }
 
 ConvolutionOperands operands(const void* a, const void* b, void* out) {
@@ -80,11 +84,15 @@ std::size_t convolution_workspace(Provider provider, Direction direction, const 
   check(c);
   const Sizes sizes = sizes_of(direction, c);
   if (sizes.a == 0 || sizes.b == 0 || sizes.out == 0) return 0;
-  if (const int tile = winograd_tile(provider, direction, c); tile != 0)
-    return winograd::convolution_workspace(tile, direction, c);
-  if (takes_depthwise(provider, c)) return depthwise::convolution_workspace(direction, c);
-  return (takes_onednn(provider, direction, c) ? onednn::convolution_workspace : builtin::convolution_workspace)(
-      direction, c);
+  const Way way = way_of(provider, direction, c);
+  switch (way.kind) {
+    case Way::amx: return amx::convolution_workspace(direction, c);
+    case Way::winograd: return winograd::convolution_workspace(way.tile, direction, c);
+    case Way::depthwise: return depthwise::convolution_workspace(direction, c);
+    case Way::onednn: return onednn::convolution_workspace(direction, c);
+    case Way::builtin: break;
+  }
+  return builtin::convolution_workspace(direction, c);
 }
 
 void convolution(Provider provider, Direction direction, const Convolution& c, const ConvolutionOperands& operands,
@@ -97,11 +105,15 @@ void convolution(Provider provider, Direction direction, const Convolution& c, c
     std::memset(operands.out, 0, static_cast<std::size_t>(sizes.out * size_of(dtype)));
     return;
   }
-  if (const int tile = winograd_tile(provider, direction, c); tile != 0)
-    return winograd::convolution(tile, direction, c, operands, workspace);
-  if (takes_depthwise(provider, c)) return depthwise::convolution(direction, c, operands, workspace);
-  (takes_onednn(provider, direction, c) ? onednn::convolution : builtin::convolution)(direction, c, operands,
-                                                                                      workspace);
+  const Way way = way_of(provider, direction, c);
+  switch (way.kind) {
+    case Way::amx: return amx::convolution(direction, c, operands, workspace);
+    case Way::winograd: return winograd::convolution(way.tile, direction, c, operands, workspace);
+    case Way::depthwise: return depthwise::convolution(direction, c, operands, workspace);
+    case Way::onednn: return onednn::convolution(direction, c, operands, workspace);
+    case Way::builtin: break;
+  }
+  builtin::convolution(direction, c, operands, workspace);
 }
 
 std::size_t convolution_forward_workspace(const Convolution& c) {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "thalweg/backend/cpu/amx/tiles.h"
 #include "thalweg/backend/cpu/targets.h"
 
 #include <hwy/base.h>
@@ -92,8 +93,9 @@ bool amx_without_tiles() {
 
 std::string amx_state() {
   if (!announces_amx()) return "absent";
-  if (amx_without_tiles()) return "announced, but its palette leaf is empty: not used";
-  return (saved_registers() & kTiles) == kTiles ? "usable" : "announced, but the system does not save its registers";
+  if ((saved_registers() & kTiles) != kTiles) return "announced, but the system does not save its registers";
+  if (!amx::usable()) return "announced, but not used: a trial of its tiles failed";
+  return amx_without_tiles() ? "usable, although its palette leaf is empty" : "usable";
 }
 
 config::Library vector_library() {

@@ -6,7 +6,7 @@
 namespace thalweg::cpu {
 
 // Who computes the tiles of a heavy operation. `automatic` takes the faster one that supports it; tests name one.
-enum class Provider : std::uint8_t { automatic, builtin, onednn };
+enum class Provider : std::uint8_t { automatic, builtin, onednn, amx };
 
 // Compiled primitives kept by the oneDNN provider, summed over all threads. All zero in a build without it.
 struct PrimitiveCacheStats {

@@ -1,0 +1,33 @@
+#pragma once
+
+// Matrix tiles of x86 (AMX): eight registers of 16 rows of 64 bytes per thread, multiplied as bf16 into f32 sums.
+#include <cstdint>
+
+#include "thalweg/core/dtype.h"
+
+#define TW_AMX __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+
+namespace thalweg::cpu::amx {
+
+inline constexpr std::int64_t kStrip = 32;       // rows or columns of a strip: two tiles
+inline constexpr std::int64_t kStep = 32;        // depth of a tile: 32 bf16 a row
+inline constexpr std::int64_t kTileSize = 512;   // bf16 of a tile
+inline constexpr std::int64_t kBlockSize = 1024;  // f32 sums of a strip of rows with one of columns
+
+// Whether this processor has tiles and the system lets this process use them. Found once.
+bool usable();
+
+// Tiles of the calling thread, 16 rows of 64 bytes each, as long as this lives.
+class Tiles {
+ public:
+  Tiles();
+  ~Tiles();
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+};
+
+// block (+)= a b. `a` is a strip of rows: [steps][2][16 rows][32 depths]; `b` one of columns: [steps][2][16 pairs of
+// depths][16 columns][2]; the block is [2][2][16][16]. All aligned to 64 bytes.
+void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add);
+
+}  // namespace thalweg::cpu::amx

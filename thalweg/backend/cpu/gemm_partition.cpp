@@ -1,0 +1,176 @@
+#include "thalweg/backend/cpu/gemm_partition.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "thalweg/backend/cpu/amx/gemm.h"
+#include "thalweg/backend/cpu/amx/tiles.h"
+#include "thalweg/backend/cpu/partial_sums.h"
+#include "thalweg/backend/cpu/turned_tile.h"
+#include "thalweg/backend/cpu/widened_tile.h"
+
+namespace thalweg::cpu {
+namespace {
+
+// Measured with f32 on Zen 4 (110 GFLOP/s a core).
+constexpr double kCallerFlops = 2e5;           // less runs on the calling thread: waking a worker costs more
+constexpr double kTaskFlops = 1e6;             // about 10 us of one core
+constexpr double kBuiltinFlops = 1e6;          // less is faster in the built-in kernel than in a library call
+constexpr double kBuiltinRepackFlops = 1e5;    // the same where the kernel must transpose B or widen bf16
+constexpr std::int64_t kMaxColumns = 1536;     // of a tile; wider ones miss the caches (83 instead of 110 GFLOP/s)
+constexpr std::int64_t kDenseRows = 256;       // of a tile of whole rows: 128 cost 3 %
+constexpr std::int64_t kStridedRows = 512;     // of a tile cut out of wider matrices: 256 cost 3 %
+constexpr std::int64_t kMinDepth = 1024;       // of a block of a split sum
+constexpr std::int64_t kMaxPartial = 1 << 17;  // elements of one partial sum
+// Measured with bf16 on Emerald Rapids (1,000 to 1,400 GFLOP/s a core).
+constexpr double kAmxCallerFlops = 2e6, kAmxTaskFlops = 1e7;
+constexpr std::int64_t kAmxColumns = 3 << 17;  // elements of all depths of a tile's columns: 768 KiB of a cache of 2 MiB
+constexpr std::int64_t kAmxRows = 128;         // of a tile at least: packing the columns costs as much as 30 rows
+
+// So few rows that B, mostly weights that come from memory, is better read in place, ahead of its use, than packed by
+// the library: [m, 384] [384, 1536] at 181 instead of 118 GFLOP/s for 24 rows, 196 instead of 154 for 32, 209 instead
+// of 183 for 64; [128, 1024] [1024, 1024] at 207 instead of 179. Where B is in the caches both are alike, and more rows
+// with few columns are left to the library: [128, 1600] [1600, 128] at 140 instead of 206. Up to 8 rows are as fast as
+// memory: [1, 384] [384, 1536] at 14 instead of 6, [8, 1024] [1024, 4096] at 103 instead of 67.
+bool has_few_rows(const Gemm& gemm) {
+  if (gemm.dtype != DType::f32 || gemm.batch != 1 || gemm.transpose_a) return false;
+  if (gemm.m <= 8)
+    return !gemm.transpose_b && gemm.k >= 128 && gemm.n >= 256 && (gemm.m <= 4 || gemm.k * gemm.n >= (1 << 20));
+  if (gemm.transpose_b && !TurnedTile::fills_lanes(gemm.m)) return false;
+  if (gemm.m <= 32 || (gemm.m <= 64 && gemm.transpose_b)) return gemm.k >= 128 && gemm.n >= 128;
+  return gemm.m <= 128 && gemm.k >= (gemm.m <= 64 ? 128 : 512) && gemm.n >= 512;
+}
+
+// How many tasks the whole product is worth: 8 for all but small ones, more for the largest.
+std::int64_t tasks_wanted(double flops, double task_flops) {
+  const double wanted = std::max(std::min(flops / task_flops, 8.0), std::min(flops / (1e3 * task_flops), 64.0));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted));
+}
+
+std::int64_t power_of_two(std::int64_t at_least) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(at_least)));
+}
+
+void cut_columns(const Gemm& gemm, std::int64_t tiles, Partition& p) {
+  p.n_tile = std::min(gemm.n, round_up(ceil_div(gemm.n, tiles), 64));
+  p.n_tiles = ceil_div(gemm.n, p.n_tile);
+}
+
+void cut_rows(const Gemm& gemm, std::int64_t tiles, std::int64_t multiple, Partition& p) {
+  p.m_tile = std::min(gemm.m, round_up(ceil_div(gemm.m, tiles), multiple));
+  p.m_tiles = ceil_div(gemm.m, p.m_tile);
+}
+
+// A few long sums: the depth is cut instead of rows and columns. Returns false where that gives no more tasks.
+bool cut_depth(const Gemm& gemm, std::int64_t wanted, Partition& p) {
+  const std::int64_t tiles = gemm.batch * p.m_tiles * p.n_tiles;
+  const std::int64_t blocks =
+      std::min({power_of_two(ceil_div(wanted, gemm.batch)), gemm.k / kMinDepth, std::int64_t{8}});
+  if (gemm.m * gemm.n > kMaxPartial || gemm.n > kMaxColumns || gemm.batch * blocks <= tiles) return false;
+  p.m_tile = gemm.m, p.n_tile = gemm.n, p.m_tiles = p.n_tiles = 1;
+  p.k_block = round_up(ceil_div(gemm.k, blocks), 64);
+  p.k_blocks = ceil_div(gemm.k, p.k_block);
+  return true;
+}
+
+void cut_for_few_rows(const Gemm& gemm, Partition& p) {
+  cut_columns(gemm, 2 * std::max<std::int64_t>(1, gemm.n / 768), p);
+}
+
+void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
+  const std::int64_t depth = std::min(gemm.k, amx::kMaxDepth);
+  const std::int64_t columns = std::clamp<std::int64_t>(kAmxColumns / depth / 64 * 64, 128, 1024);
+  cut_columns(gemm, ceil_div(gemm.n, columns), p);
+  const std::int64_t have = gemm.batch * p.n_tiles;
+  std::int64_t at_most = std::max<std::int64_t>(gemm.m / kAmxRows, 1);
+  if (at_most > 1 && have * at_most % 2 != 0) ++at_most;
+  cut_rows(gemm, std::min(power_of_two(ceil_div(wanted, have)), at_most), amx::kStrip, p);
+  if (have * p.m_tiles < wanted && !cut_depth(gemm, wanted, p) && have * p.m_tiles == 1 && gemm.n >= 128)
+    cut_columns(gemm, 2, p);
+}
+
+void cut_for_libraries(const Gemm& gemm, std::int64_t wanted, Partition& p) {
+  cut_columns(gemm, ceil_div(gemm.n, kMaxColumns), p);
+  const std::int64_t have = gemm.batch * p.n_tiles;
+  const std::int64_t rows = p.n_tiles > 1 || gemm.transpose_a ? kStridedRows : kDenseRows;
+  std::int64_t at_most = std::max<std::int64_t>(gemm.m / rows, have == 1 && gemm.m >= 64 ? 2 : 1);
+  if (at_most > 1 && have * at_most % 2 != 0) ++at_most;  // 3 tasks would keep 2 threads waiting for one of them
+  cut_rows(gemm, std::min(power_of_two(ceil_div(wanted, have)), at_most), 16, p);
+  if (have * p.m_tiles < wanted && !cut_depth(gemm, wanted, p) && gemm.m < 64) {
+    cut_columns(gemm, std::max(p.n_tiles, std::min(ceil_div(wanted, gemm.batch), gemm.n / 128)), p);
+    const bool even = gemm.batch * p.n_tiles % 2 == 0;  // as above: [32, 384] [384, 384] at 207 instead of 155 GFLOP/s
+    if (!even && p.n_tiles > 1 && p.n_tiles < 8) cut_columns(gemm, p.n_tiles - 1, p);
+  }
+}
+
+GemmTile whole(const Gemm& gemm) {
+  Partition all;
+  all.m_tile = gemm.m, all.n_tile = gemm.n, all.k_block = gemm.k;
+  return tile_at(gemm, all, 0, 0, 0);
+}
+
+}  // namespace
+
+DType result_dtype(const Gemm& gemm) { return gemm.wide_result ? sum_dtype(gemm.dtype) : gemm.dtype; }
+
+double flops_of(const Gemm& gemm) {
+  return 2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) * static_cast<double>(gemm.k);
+}
+
+Way way_of(Provider provider, const Gemm& gemm) {
+  const GemmTile tile = whole(gemm);
+  if (provider == Provider::builtin) return Way::builtin;
+  if (provider == Provider::amx && amx::supported(tile)) return Way::amx;
+  if (provider == Provider::onednn && onednn::supported(tile)) return Way::onednn;
+  TW_CHECK_INTERNAL(provider == Provider::automatic, "gemm", "provider {} does not support this product",
+                    static_cast<int>(provider));
+  const bool repacks = gemm.transpose_b || gemm.dtype == DType::bf16;
+  if (flops_of(gemm) < (repacks ? kBuiltinRepackFlops : kBuiltinFlops)) return Way::builtin;
+  if (has_few_rows(gemm) && TurnedTile::pays(tile)) return Way::turned;
+  if (has_few_rows(gemm) && !gemm.transpose_b) return Way::thin;
+  if (amx::supported(tile)) return Way::amx;
+  if (onednn::supported(tile)) return Way::onednn;
+  return sum_dtype(gemm.dtype) != gemm.dtype && WidenedTile(tile).is_supported() ? Way::widened : Way::builtin;
+}
+
+Partition partition_of(const Gemm& gemm, Way way) {
+  Partition p;
+  p.m_tile = gemm.m, p.n_tile = gemm.n, p.k_block = gemm.k;
+  const double flops = flops_of(gemm), total = flops * static_cast<double>(gemm.batch);
+  const double task_flops = way == Way::amx ? kAmxTaskFlops : kTaskFlops;
+  if (total < (way == Way::amx ? kAmxCallerFlops : kCallerFlops)) {
+    p.entries = gemm.batch;
+    return p;
+  }
+  if (flops < task_flops && gemm.batch > 1) {
+    p.entries = std::min(gemm.batch, static_cast<std::int64_t>(task_flops / flops) + 1);
+    p.tasks = ceil_div(gemm.batch, p.entries);
+    return p;
+  }
+  const std::int64_t wanted = tasks_wanted(total, task_flops);
+  if (has_few_rows(gemm))
+    cut_for_few_rows(gemm, p);
+  else if (way == Way::amx)
+    cut_for_amx(gemm, wanted, p);
+  else
+    cut_for_libraries(gemm, wanted, p);
+  p.tasks = gemm.batch * p.m_tiles * p.n_tiles * p.k_blocks;
+  return p;
+}
+
+GemmTile tile_at(const Gemm& gemm, const Partition& p, std::int64_t mi, std::int64_t ni, std::int64_t ki) {
+  GemmTile tile;
+  tile.dtype = gemm.dtype;
+  tile.out = p.k_blocks > 1 ? sum_dtype(gemm.dtype) : result_dtype(gemm);
+  tile.m = std::min(p.m_tile, gemm.m - mi * p.m_tile);
+  tile.n = std::min(p.n_tile, gemm.n - ni * p.n_tile);
+  tile.k = std::min(p.k_block, gemm.k - ki * p.k_block);
+  tile.transpose_a = gemm.transpose_a, tile.transpose_b = gemm.transpose_b;
+  tile.lda = gemm.transpose_a ? gemm.m : gemm.k;
+  tile.ldb = gemm.transpose_b ? gemm.k : gemm.n;
+  tile.ldc = gemm.n;
+  tile.accumulate = gemm.accumulate && p.k_blocks == 1;
+  return tile;
+}
+
+}  // namespace thalweg::cpu
