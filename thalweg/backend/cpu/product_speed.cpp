@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "thalweg/backend/cpu/convert.h"
@@ -20,7 +21,11 @@ struct Matrices {
   std::vector<std::byte> a, b, c;
 };
 
-double seconds_of(const Gemm& gemm, Matrices& matrices, std::vector<std::byte>& workspace) {
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+
+double seconds_of(const Gemm& gemm, Matrices& matrices, std::span<std::byte> workspace) {
   const auto start = std::chrono::steady_clock::now();
   cpu::gemm(gemm, matrices.a.data(), matrices.b.data(), matrices.c.data(), workspace);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -42,7 +47,8 @@ ProductSpeed measure(DType dtype) {
   const Gemm gemm{.m = kSize, .n = kSize, .k = kSize};
   Gemm small_gemm = gemm;
   small_gemm.dtype = dtype, small_gemm.wide_result = true;
-  std::vector<std::byte> workspace(std::max(gemm_workspace(gemm), gemm_workspace(small_gemm)));
+  std::vector<Line> lines(std::max(gemm_workspace(gemm), gemm_workspace(small_gemm)) / sizeof(Line) + 1);
+  const auto workspace = std::as_writable_bytes(std::span(lines));
   double best = 1e30, best_small = 1e30;
   for (int i = 0; i < kTimes; ++i) {  // in turns: a busy moment meets both
     best = std::min(best, seconds_of(gemm, f32, workspace));
