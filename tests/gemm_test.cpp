@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -84,7 +86,7 @@ bool onednn_takes(DType dtype) {
 std::vector<Provider> providers_of(DType dtype) {
   std::vector<Provider> providers{Provider::automatic, Provider::builtin};
   if (onednn_takes(dtype)) providers.push_back(Provider::onednn);
-  if (dtype == DType::bf16 && amx::usable()) providers.push_back(Provider::amx);
+  if ((dtype == DType::bf16 || dtype == DType::f32) && amx::usable()) providers.push_back(Provider::amx);
   return providers;
 }
 
@@ -215,6 +217,67 @@ TEST(GemmTargets, every_instruction_set_is_exact) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+// A product of f32, and its errors against f64 as parts of the sum of all sizes.
+struct Sums {
+  std::vector<float> f32;
+  double mean_error = 0, largest_error = 0;  // the root of the mean of squares
+
+  Sums(Provider provider, const Gemm& gemm, const std::vector<float>& a, const std::vector<float>& b)
+      : f32(static_cast<std::size_t>(gemm.m * gemm.n)) {
+    Workspace workspace(gemm_workspace(provider, gemm));
+    cpu::gemm(provider, gemm, a.data(), b.data(), f32.data(), workspace.span());
+    for (std::int64_t i = 0; i < gemm.m; ++i)
+      for (std::int64_t j = 0; j < gemm.n; ++j) {
+        double sum = 0, sizes = 0;
+        for (std::int64_t p = 0; p < gemm.k; ++p) {
+          const double term = static_cast<double>(a[static_cast<std::size_t>(i * gemm.k + p)]) *
+                              b[static_cast<std::size_t>(p * gemm.n + j)];
+          sum += term;
+          sizes += std::abs(term);
+        }
+        const double error = std::abs(f32[static_cast<std::size_t>(i * gemm.n + j)] - sum) / sizes;
+        mean_error += error * error / static_cast<double>(gemm.m * gemm.n);
+        largest_error = std::max(largest_error, error);
+      }
+    mean_error = std::sqrt(mean_error);
+  }
+};
+
+std::vector<float> random_floats(std::int64_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> made(static_cast<std::size_t>(count));
+  for (float& value : made) value = normal(generator) * std::exp2(normal(generator) * 6);
+  return made;
+}
+
+TEST(GemmAmx, f32_in_three_parts_is_as_accurate_as_f32) {
+  if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
+  for (const std::int64_t depth : {1, 40, 1100}) {
+    const Gemm gemm = plain(DType::f32, 70, 90, depth);
+    const auto a = random_floats(gemm.m * gemm.k, 1), b = random_floats(gemm.k * gemm.n, 2);
+    const Sums tiles(Provider::amx, gemm, a, b), vectors(Provider::builtin, gemm, a, b);
+    EXPECT_GT(tiles.mean_error, 0);
+    EXPECT_LT(tiles.mean_error, 1.2 * vectors.mean_error) << depth;
+    EXPECT_LT(tiles.largest_error, 1.5 * vectors.largest_error) << depth;
+  }
+}
+
+TEST(GemmAmx, what_is_not_finite_stays_what_it_is) {
+  if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
+  constexpr float inf = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  const Gemm gemm = plain(DType::f32, 70, 40, 600);
+  for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN(), largest, -std::nanf("0x3fffff")})
+    for (const bool in_a : {true, false}) {
+      std::vector<float> a(static_cast<std::size_t>(gemm.m * gemm.k), 0.5f);
+      std::vector<float> b(static_cast<std::size_t>(gemm.k * gemm.n), 0.25f);
+      (in_a ? a : b)[in_a ? 33 * 600 + 550 : 550 * 40 + 7] = bad;
+      const auto got = Sums(Provider::amx, gemm, a, b).f32, want = Sums(Provider::builtin, gemm, a, b).f32;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_TRUE(std::isnan(want[i]) ? std::isnan(got[i]) : got[i] == want[i]) << bad << " at " << i;
+    }
 }
 
 TEST(GemmErrors, bytes_are_refused) {

@@ -22,10 +22,10 @@ constexpr std::int64_t kDenseRows = 256;       // of a tile of whole rows: 128 c
 constexpr std::int64_t kStridedRows = 512;     // of a tile cut out of wider matrices: 256 cost 3 %
 constexpr std::int64_t kMinDepth = 1024;       // of a block of a split sum
 constexpr std::int64_t kMaxPartial = 1 << 17;  // elements of one partial sum
-// Measured with bf16 on Emerald Rapids (1,000 to 1,400 GFLOP/s a core).
+// Measured on Emerald Rapids, where tiles multiply at 1,400 GFLOP/s of bf16 a core, and 330 of f32.
 constexpr double kAmxCallerFlops = 2e6, kAmxTaskFlops = 1e7;
-constexpr std::int64_t kAmxColumns = 3 << 17;  // elements of all depths of a tile's columns: 768 KiB of a cache of 2 MiB
-constexpr std::int64_t kAmxRows = 128;         // of a tile at least: packing the columns costs as much as 30 rows
+constexpr std::int64_t kAmxColumnBytes = 1 << 20;  // of a tile's columns, in half of the second-level cache
+constexpr std::int64_t kAmxRows = 256;             // of a tile: packing its columns costs as much as 60 rows
 
 // So few rows that B, mostly weights that come from memory, is better read in place, ahead of its use, than packed by
 // the library: [m, 384] [384, 1536] at 181 instead of 118 GFLOP/s for 24 rows, 196 instead of 154 for 32, 209 instead
@@ -77,16 +77,16 @@ void cut_for_few_rows(const Gemm& gemm, Partition& p) {
   cut_columns(gemm, 2 * std::max<std::int64_t>(1, gemm.n / 768), p);
 }
 
+// Rows and columns of tiles of AMX do not change sums, only depths do: rows may be cut by the number of threads.
 void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
-  const std::int64_t depth = std::min(gemm.k, amx::kMaxDepth);
-  const std::int64_t columns = std::clamp<std::int64_t>(kAmxColumns / depth / 64 * 64, 128, 1024);
+  const std::int64_t depth_bytes = std::min(gemm.k, amx::max_depth(gemm.dtype)) * 2 * amx::parts_of(gemm.dtype);
+  const std::int64_t columns = std::clamp<std::int64_t>(kAmxColumnBytes / depth_bytes / 64 * 64, 128, 1024);
   cut_columns(gemm, ceil_div(gemm.n, columns), p);
-  const std::int64_t have = gemm.batch * p.n_tiles;
-  std::int64_t at_most = std::max<std::int64_t>(gemm.m / kAmxRows, 1);
-  if (at_most > 1 && have * at_most % 2 != 0) ++at_most;
-  cut_rows(gemm, std::min(power_of_two(ceil_div(wanted, have)), at_most), amx::kStrip, p);
-  if (have * p.m_tiles < wanted && !cut_depth(gemm, wanted, p) && have * p.m_tiles == 1 && gemm.n >= 128)
-    cut_columns(gemm, 2, p);
+  cut_rows(gemm, std::max<std::int64_t>(1, gemm.m / kAmxRows), amx::kStrip, p);
+  if (gemm.batch * p.m_tiles * p.n_tiles < wanted && cut_depth(gemm, wanted, p)) return;
+  const std::int64_t have = gemm.batch * p.n_tiles, threads = std::max(1, config::threads());
+  const std::int64_t for_each = ceil_div(threads, have), at_least = std::min(for_each, ceil_div(gemm.m, 2 * amx::kStrip));
+  cut_rows(gemm, std::clamp(gemm.m / kAmxRows, at_least, 4 * for_each), amx::kStrip, p);
 }
 
 void cut_for_libraries(const Gemm& gemm, std::int64_t wanted, Partition& p) {
@@ -128,7 +128,7 @@ Way way_of(Provider provider, const Gemm& gemm) {
   if (flops_of(gemm) < (repacks ? kBuiltinRepackFlops : kBuiltinFlops)) return Way::builtin;
   if (has_few_rows(gemm) && TurnedTile::pays(tile)) return Way::turned;
   if (has_few_rows(gemm) && !gemm.transpose_b) return Way::thin;
-  if (amx::supported(tile)) return Way::amx;
+  if (amx::supported(tile) && amx::pays(tile)) return Way::amx;
   if (onednn::supported(tile)) return Way::onednn;
   return sum_dtype(gemm.dtype) != gemm.dtype && WidenedTile(tile).is_supported() ? Way::widened : Way::builtin;
 }

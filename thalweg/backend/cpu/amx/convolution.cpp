@@ -76,24 +76,29 @@ class Outputs {
     PixelStrip to;
     const auto columns = [&](std::int64_t at, BFloat16* strip) {
       pack_weights(w, column + at, std::min(kStrip, shape.n - at), strip);
+      return true;
     };
     const auto rows = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* strip) {
       const std::int64_t count = std::min(kStrip, shape.m - row);
       if (p == 0) source.set(first + row, count);
       if (p == 0 && scattered) to.set(to_, first + row, count);
       source.rows(p, depth, strip);
+      return true;
     };
     const auto store = [&](std::int64_t row, std::int64_t at, const float* block) {
       const std::int64_t m = std::min(kStrip, shape.m - row), n = std::min(kStrip, shape.n - at);
       if (scattered) return scatter(block, m, n, y + column + at, shape_.n, to.index);
       unpack(block, m, n, false, y + (first + row) * shape_.n + column + at, shape_.n);
     };
-    product(shape, scratch + buffer_bytes(), columns, rows, store);
+    product(shape, scratch + buffer_bytes(), columns, rows, store, [](std::int64_t, std::int64_t) {});
   }
 
   // Weights are [tap][in][out].
   void pack_weights(const BFloat16* w, std::int64_t column, std::int64_t count, BFloat16* strip) const {
-    if (is_dense()) return pack_columns(w + column, c_.out_channels, count, shape_.k, strip);
+    if (is_dense()) {
+      pack_columns(w + column, c_.out_channels, count, shape_.k, strip);
+      return;
+    }
     for (std::int64_t i = 0; i < taps_.count; ++i, strip += TapRows::tap_depth(channels()) * kStrip) {
       const BFloat16* of_tap = w + taps_.tap[static_cast<std::size_t>(i)] * c_.in_channels * c_.out_channels;
       if (is_gradient_)
@@ -130,7 +135,7 @@ class Weights {
     parts_ = ceil_div(pixels_, part_);
     n_tile_ = round_up(ceil_div(columns_, tiles), kStrip);
     n_tiles_ = ceil_div(columns_, n_tile_);
-    depth_ = std::clamp<std::int64_t>(kColumns / n_tile_ / kStep * kStep, 4 * kStep, kChunk);
+    depth_ = std::clamp<std::int64_t>(kColumns / n_tile_ / kStep * kStep, 4 * kStep, Shape{1, 1, 384}.chunk());
     layout_.tasks = parts_ * n_tiles_;
     layout_.shared_bytes = sums_are_direct() ? 0 : static_cast<std::size_t>(parts_) * align_up(weight_bytes());
     layout_.slot_bytes = align_up(static_cast<std::size_t>((buffer_size() + (n_tile_ + kStrip) * depth_) * 2 +

@@ -1,5 +1,7 @@
-// Products of bf16 over tiles.
+// Products over tiles: of bf16, and of f32 as sums of three bf16.
 #include "thalweg/backend/cpu/amx/gemm.h"
+
+#include <cmath>
 
 #include "thalweg/backend/cpu/amx/product.h"
 #include "thalweg/backend/cpu/convert.h"
@@ -7,36 +9,48 @@
 namespace thalweg::cpu::amx {
 namespace {
 
-template <class Out>
-void run(const GemmTile& tile, const BFloat16* a, const BFloat16* b, Out* c, std::byte* scratch) {
+template <class S>
+Shape shape_of(const GemmTile& tile) {
+  return {tile.m, tile.n, std::min(tile.k, max_depth(tile.dtype)), parts_of(tile.dtype)};
+}
+
+template <class S, class Out>
+void run(const GemmTile& tile, const S* a, const S* b, Out* c, std::byte* scratch) {
   const auto columns = [&](std::int64_t column, BFloat16* to) {
     const std::int64_t count = std::min(kStrip, tile.n - column);
     if (tile.transpose_b) return pack_columns_transposed(b + column * tile.ldb, tile.ldb, count, tile.k, to);
-    pack_columns(b + column, tile.ldb, count, tile.k, to);
+    return pack_columns(b + column, tile.ldb, count, tile.k, to);
   };
   const auto rows = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* to) {
     const std::int64_t count = std::min(kStrip, tile.m - row);
     if (tile.transpose_a) return pack_rows_transposed(a + p * tile.lda + row, tile.lda, count, depth, to);
-    pack_rows(a + row * tile.lda + p, tile.lda, count, depth, to);
+    return pack_rows(a + row * tile.lda + p, tile.lda, count, depth, to);
   };
   const auto store = [&](std::int64_t row, std::int64_t column, const float* block) {
     const std::int64_t m = std::min(kStrip, tile.m - row), n = std::min(kStrip, tile.n - column);
     unpack(block, m, n, tile.accumulate, c + row * tile.ldc + column, tile.ldc);
   };
-  product({tile.m, tile.n, tile.k}, scratch, columns, rows, store);
+  const auto give_up = [&](std::int64_t row, std::int64_t count) {
+    GemmTile part = tile;
+    part.m = count;
+    builtin::gemm_tile(part, a + row * (tile.transpose_a ? 1 : tile.lda), b, c + row * tile.ldc, nullptr);
+  };
+  product(shape_of<S>(tile), scratch, columns, rows, store, give_up);
 }
 
 // The sums of a deep product wait in f32 for its last part, in the scratch if C is narrower.
-bool needs_sums(const GemmTile& tile) { return tile.k > kMaxDepth && tile.out != DType::f32; }
+bool needs_sums(const GemmTile& tile) { return tile.k > max_depth(tile.dtype) && tile.out != DType::f32; }
 
 std::size_t sums_bytes(const GemmTile& tile) {
   return needs_sums(tile) ? align_up(static_cast<std::size_t>(tile.m * tile.n) * sizeof(float)) : 0;
 }
 
-void run_deep(const GemmTile& tile, const BFloat16* a, const BFloat16* b, float* c, std::byte* scratch) {
+template <class S>
+void run_deep(const GemmTile& tile, const S* a, const S* b, float* c, std::byte* scratch) {
   GemmTile part = tile;
-  for (std::int64_t p = 0; p < tile.k; p += kMaxDepth) {
-    part.k = std::min(kMaxDepth, tile.k - p);
+  const std::int64_t most = max_depth(tile.dtype);
+  for (std::int64_t p = 0; p < tile.k; p += most) {
+    part.k = std::min(most, tile.k - p);
     part.accumulate = tile.accumulate || p > 0;
     run(part, a + (tile.transpose_a ? p * tile.lda : p), b + (tile.transpose_b ? p : p * tile.ldb), c, scratch);
   }
@@ -53,13 +67,27 @@ void narrow_sums(const GemmTile& tile, float* sums, BFloat16* c) {
 
 }  // namespace
 
-bool supported(const GemmTile& tile) { return tile.dtype == DType::bf16 && usable(); }
+bool supported(const GemmTile& tile) { return (tile.dtype == DType::bf16 || tile.dtype == DType::f32) && usable(); }
+
+// Nanoseconds of a core of Emerald Rapids: products, then packing and storing, which f32 has to earn.
+bool pays(const GemmTile& tile) {
+  if (tile.dtype != DType::f32) return true;
+  const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n), k = static_cast<double>(tile.k);
+  const double columns = tile.transpose_b ? 0.37 : 0.36, rows = tile.transpose_a ? 0.36 : 0.27;
+  const double packs = columns * n * k * std::ceil(m / 256) + rows * m * k * std::ceil(n / 320);
+  const double sums = 0.22 * m * n * std::ceil(k / 512);
+  return 2 * m * n * k / 330 + packs + sums < 0.9 * 2 * m * n * k / 155;
+}
 
 std::size_t gemm_scratch(const GemmTile& tile) {
-  return sums_bytes(tile) + scratch_bytes({tile.m, tile.n, std::min(tile.k, kMaxDepth)});
+  if (tile.dtype == DType::f32) return scratch_bytes(shape_of<float>(tile));
+  return sums_bytes(tile) + scratch_bytes(shape_of<BFloat16>(tile));
 }
 
 void gemm_tile(const GemmTile& tile, const void* a_at, const void* b_at, void* c, std::byte* scratch) {
+  if (tile.dtype == DType::f32)
+    return run_deep(tile, static_cast<const float*>(a_at), static_cast<const float*>(b_at), static_cast<float*>(c),
+                    scratch);
   const auto *a = static_cast<const BFloat16*>(a_at), *b = static_cast<const BFloat16*>(b_at);
   if (tile.out == DType::f32) return run_deep(tile, a, b, static_cast<float*>(c), scratch);
   if (!needs_sums(tile)) return run(tile, a, b, static_cast<BFloat16*>(c), scratch);

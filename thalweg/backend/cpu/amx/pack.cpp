@@ -47,110 +47,195 @@ TW_AMX inline void transpose(__m512i (&r)[16]) {
   }
 }
 
-// Pairs of rows, columns in turns: low[pair] is [16 columns][2], high[pair] the 16 columns after them. row(i, mask)
-// loads row i.
-template <class Row>
-TW_AMX inline __attribute__((always_inline)) void interleave(Row&& row, __m512i (&low)[16], __m512i (&high)[16]) {
-  const __m512i first = _mm512_set_epi32(0x002f000f, 0x002e000e, 0x002d000d, 0x002c000c, 0x002b000b, 0x002a000a,
-                                         0x00290009, 0x00280008, 0x00270007, 0x00260006, 0x00250005, 0x00240004,
-                                         0x00230003, 0x00220002, 0x00210001, 0x00200000);
-  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
-#pragma GCC unroll 16
-  for (int pair = 0; pair < 16; ++pair) {
-    const __m512i even = row(2 * pair), odd = row(2 * pair + 1);
-    low[pair] = _mm512_permutex2var_epi16(even, first, odd);
-    high[pair] = _mm512_permutex2var_epi16(even, second, odd);
-  }
-}
+// Two rows of 32 numbers in turns.
+struct Interleaved {
+  __m512i low, high;
 
-// 32 x 32 numbers at `from`, of which `rows` x `columns` exist.
-TW_AMX inline void interleave(const BFloat16* from, std::int64_t ld, std::int64_t rows, std::int64_t columns,
-                              __m512i (&low)[16], __m512i (&high)[16]) {
-  const __mmask32 mask = first32(columns);
-  interleave([&](int i) TW_AMX { return _mm512_maskz_loadu_epi16(i < rows ? mask : 0, from + i * ld); }, low, high);
-}
+  TW_AMX Interleaved(__m512i even, __m512i odd) {
+    const __m512i first = _mm512_set_epi32(0x002f000f, 0x002e000e, 0x002d000d, 0x002c000c, 0x002b000b, 0x002a000a,
+                                           0x00290009, 0x00280008, 0x00270007, 0x00260006, 0x00250005, 0x00240004,
+                                           0x00230003, 0x00220002, 0x00210001, 0x00200000);
+    low = _mm512_permutex2var_epi16(even, first, odd);
+    high = _mm512_permutex2var_epi16(even, _mm512_add_epi16(first, _mm512_set1_epi16(16)), odd);
+  }
+};
 
 TW_AMX inline void store(const __m512i (&rows)[16], BFloat16* tile) {
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) _mm512_store_si512(tile + 32 * i, rows[i]);
 }
 
-TW_AMX inline void load(const BFloat16* from, std::int64_t ld, std::int64_t rows, __mmask32 mask, __m512i (&to)[16]) {
+TW_AMX inline void transpose_tiles(BFloat16* tile, std::int64_t count) {
+  __m512i r[16];
+  for (; count > 0; --count, tile += kTileSize) {
 #pragma GCC unroll 16
-  for (std::int64_t i = 0; i < 16; ++i) to[i] = _mm512_maskz_loadu_epi16(i < rows ? mask : 0, from + i * ld);
+    for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(tile + 32 * i);
+    transpose(r);
+    store(r, tile);
+  }
 }
 
 TW_AMX inline __m512 widened(__m256i small) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(small), 16));
 }
 
+// 32 numbers as the parts that are multiplied.
+template <class S>
+struct Parts;
+
+template <>
+struct Parts<BFloat16> {
+  static constexpr int count = 1;
+  __m512i part[1];
+
+  TW_AMX Parts(const BFloat16* from, __mmask32 mask, __mmask32&) : part{_mm512_maskz_loadu_epi16(mask, from)} {}
+};
+
+template <>
+struct Parts<float> {
+  static constexpr int count = kParts;
+  __m512i part[kParts];
+
+  TW_AMX Parts(const float* from, __mmask32 mask, __mmask32& infinite)
+      : Parts(_mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask), from),
+              _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask >> 16), from + 16), infinite) {}
+
+  TW_AMX Parts(__m512i low_bits, __m512i high_bits, __mmask32& infinite) {
+    const Half low(low_bits, infinite), high(high_bits, infinite);
+    const __m512i upper = _mm512_set_epi32(0x003f003d, 0x003b0039, 0x00370035, 0x00330031, 0x002f002d, 0x002b0029,
+                                           0x00270025, 0x00230021, 0x001f001d, 0x001b0019, 0x00170015, 0x00130011,
+                                           0x000f000d, 0x000b0009, 0x00070005, 0x00030001);  // of each number
+    for (int i = 0; i < kParts; ++i) part[i] = _mm512_permutex2var_epi16(low.part[i], upper, high.part[i]);
+  }
+
+ private:
+  // 16 of them, as floats. Each part is the rest rounded to bf16, so that what is left after three is nothing.
+  struct Half {
+    __m512i part[kParts];
+
+    TW_AMX Half(__m512i bits, __mmask32& infinite) {
+      const __m512i size = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
+      infinite |= _mm512_cmpge_epu32_mask(size, _mm512_set1_epi32(0x7f7f8000));  // or rounded to infinity
+      part[0] = rounded(bits);
+      const __m512 rest = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(part[0]));
+      part[1] = rounded(_mm512_castps_si512(rest));
+      part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(part[1])));
+    }
+
+    TW_AMX static __m512i rounded(__m512i bits) {
+      return _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), _mm512_set1_epi32(-0x10000));
+    }
+  };
+};
+
 }  // namespace
 
-TW_AMX void pack_rows(const BFloat16* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip) {
-  __m512i r[16];
-  for (std::int64_t p = 0; p < depth; p += kStep)
-    for (std::int64_t half = 0; half < 2; ++half, strip += kTileSize) {
-      load(from + half * 16 * ld + p, ld, rows - half * 16, first32(depth - p), r);
-      store(r, strip);
+template <class S>
+TW_AMX bool pack_rows(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip) {
+  __mmask32 infinite = 0;
+  for (std::int64_t p = 0; p < depth; p += kStep, strip += Parts<S>::count * 2 * kTileSize) {
+    const __mmask32 mask = first32(depth - p);
+    for (std::int64_t i = 0; i < kStrip; ++i) {
+      const Parts<S> parts(from + i * ld + p, i < rows ? mask : 0, infinite);
+      for (int part = 0; part < Parts<S>::count; ++part)
+        _mm512_store_si512(strip + part * 2 * kTileSize + i * kStep, parts.part[part]);
     }
-}
-
-TW_AMX void pack_columns_transposed(const BFloat16* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
-                                    BFloat16* strip) {
-  __m512i r[16];
-  for (std::int64_t p = 0; p < depth; p += kStep)
-    for (std::int64_t half = 0; half < 2; ++half, strip += kTileSize) {
-      load(from + half * 16 * ld + p, ld, columns - half * 16, first32(depth - p), r);
-      transpose(r);
-      store(r, strip);
-    }
-}
-
-TW_AMX void pack_columns(const BFloat16* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
-                         BFloat16* strip) {
-  __m512i low[16], high[16];
-  for (std::int64_t p = 0; p < depth; p += kStep, strip += 2 * kTileSize) {
-    interleave(from + p * ld, ld, depth - p, columns, low, high);
-    store(low, strip);
-    store(high, strip + kTileSize);
   }
+  return infinite == 0;
 }
 
-TW_AMX void pack_rows_transposed(const BFloat16* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
+template <class S>
+TW_AMX bool pack_columns(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip) {
+  __mmask32 infinite = 0;
+  const __mmask32 mask = first32(columns);
+  for (std::int64_t p = 0; p < depth; p += kStep, strip += Parts<S>::count * 2 * kTileSize)
+    for (std::int64_t pair = 0; pair < 16; ++pair) {
+      const std::int64_t at = p + 2 * pair;
+      const Parts<S> even(from + at * ld, at < depth ? mask : 0, infinite);
+      const Parts<S> odd(from + (at + 1) * ld, at + 1 < depth ? mask : 0, infinite);
+      for (int part = 0; part < Parts<S>::count; ++part) {
+        BFloat16* to = strip + part * 2 * kTileSize + pair * kStep;
+        const Interleaved both(even.part[part], odd.part[part]);
+        _mm512_store_si512(to, both.low);
+        _mm512_store_si512(to + kTileSize, both.high);
+      }
+    }
+  return infinite == 0;
+}
+
+namespace {
+
+// Fewer shuffles than three times those of the general form.
+TW_AMX bool pack_floats_transposed(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
+                                   BFloat16* strip) {
+  __mmask32 infinite = 0;
+  __m512i r[2][16];
+  for (std::int64_t p = 0; p < depth; p += kStep, strip += kParts * 2 * kTileSize)
+    for (std::int64_t half = 0; half < 2; ++half) {
+      const __mmask16 mask = first16(rows - 16 * half);
+      for (std::int64_t i = 0; i < kStep; ++i)
+        r[i / 16][i % 16] =
+            _mm512_maskz_loadu_epi32(p + i < depth ? mask : static_cast<__mmask16>(0), from + (p + i) * ld + 16 * half);
+      transpose(r[0]);
+      transpose(r[1]);
+      for (std::int64_t i = 0; i < 16; ++i) {
+        const Parts<float> parts(r[0][i], r[1][i], infinite);
+        for (std::int64_t part = 0; part < kParts; ++part)
+          _mm512_store_si512(strip + (2 * part + half) * kTileSize + i * kStep, parts.part[part]);
+      }
+    }
+  return infinite == 0;
+}
+
+}  // namespace
+
+// Transposed as pairs of depths, tiles of columns are tiles of rows and the other way round.
+template <class S>
+TW_AMX bool pack_rows_transposed(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
                                  BFloat16* strip) {
-  __m512i low[16], high[16];
-  for (std::int64_t p = 0; p < depth; p += kStep, strip += 2 * kTileSize) {
-    interleave(from + p * ld, ld, depth - p, rows, low, high);
-    transpose(low);
-    store(low, strip);
-    transpose(high);
-    store(high, strip + kTileSize);
-  }
+  if constexpr (std::is_same_v<S, float>) return pack_floats_transposed(from, ld, rows, depth, strip);
+  const bool finite = pack_columns(from, ld, rows, depth, strip);
+  transpose_tiles(strip, (depth + kStep - 1) / kStep * Parts<S>::count * 2);
+  return finite;
 }
+
+template <class S>
+TW_AMX bool pack_columns_transposed(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
+                                    BFloat16* strip) {
+  const bool finite = pack_rows(from, ld, columns, depth, strip);
+  transpose_tiles(strip, (depth + kStep - 1) / kStep * Parts<S>::count * 2);
+  return finite;
+}
+
+template bool pack_rows(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template bool pack_rows(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template bool pack_rows_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template bool pack_rows_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template bool pack_columns(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template bool pack_columns(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template bool pack_columns_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template bool pack_columns_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
 
 TW_AMX void gather_rows(const Rows& rows, std::int64_t depth, BFloat16* strip) {
-  __m512i r[16];
-  for (std::int64_t p = 0; p < depth; p += kStep)
-    for (int half = 0; half < 2; ++half, strip += kTileSize) {
-      const __mmask32 mask = first32(depth - p);
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) {
-        const int at = 16 * half + i;
-        r[i] = _mm512_maskz_loadu_epi16(rows.inside >> at & 1 ? mask : 0, rows.from + rows.index[at] * rows.ld + p);
-      }
-      store(r, strip);
+  for (std::int64_t p = 0; p < depth; p += kStep, strip += 2 * kTileSize) {
+    const __mmask32 mask = first32(depth - p);
+    for (int i = 0; i < kStrip; ++i) {
+      const BFloat16* row = rows.from + rows.index[i] * rows.ld + p;
+      _mm512_store_si512(strip + i * kStep, _mm512_maskz_loadu_epi16(rows.inside >> i & 1 ? mask : 0, row));
     }
+  }
 }
 
 TW_AMX void gather_columns(const Rows& rows, std::int64_t columns, BFloat16* step) {
-  __m512i low[16], high[16];
   const __mmask32 mask = first32(columns);
   const auto row = [&](int i) TW_AMX {
     return _mm512_maskz_loadu_epi16(rows.inside >> i & 1 ? mask : 0, rows.from + rows.index[i] * rows.ld);
   };
-  interleave(row, low, high);
-  store(low, step);
-  store(high, step + kTileSize);
+  for (int pair = 0; pair < 16; ++pair) {
+    const Interleaved both(row(2 * pair), row(2 * pair + 1));
+    _mm512_store_si512(step + pair * kStep, both.low);
+    _mm512_store_si512(step + kTileSize + pair * kStep, both.high);
+  }
 }
 
 TW_AMX void unpack(const float* block, std::int64_t rows, std::int64_t columns, bool add, float* to, std::int64_t ld) {

@@ -8,18 +8,23 @@
 
 namespace thalweg::cpu::amx {
 
-inline constexpr std::int64_t kChunk = 384;  // depths of a strip of rows at a time, at most: 24 KiB, in the first-level cache
-
 struct Shape {
   std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t parts = 1;  // kParts for f32
 
   std::int64_t column_strips() const { return ceil_div(n, kStrip); }
-  std::int64_t steps() const { return ceil_div(k, kStep); }
-  // Depths are taken in equal parts.
-  std::int64_t chunk() const { return round_up(ceil_div(k, ceil_div(k, kChunk)), kStep); }
-  std::int64_t columns_size() const { return column_strips() * steps() * 2 * kTileSize; }   // bf16
-  std::int64_t rows_size() const { return chunk() * kStrip; }      // bf16
-  std::int64_t sums_size() const { return (k > chunk() ? column_strips() : 1) * kBlockSize; }  // f32
+  std::int64_t step_size() const { return parts * 2 * kTileSize; }
+  std::int64_t strip_size() const { return ceil_div(k, kStep) * step_size(); }
+  // Depths of a strip of rows at a time, equal shares of all. bf16 stay in the first-level cache (24 KiB); of f32 the
+  // parts are read often enough from the second.
+  std::int64_t chunk() const {
+    const std::int64_t most = parts == 1 ? 384 : 256;
+    return round_up(ceil_div(k, ceil_div(k, most)), kStep);
+  }
+  bool is_chunked() const { return k > chunk(); }
+  std::int64_t columns_size() const { return column_strips() * strip_size(); }                // bf16
+  std::int64_t rows_size() const { return chunk() / kStep * step_size(); }                     // bf16
+  std::int64_t sums_size() const { return (is_chunked() ? column_strips() : 1) * kBlockSize; }  // f32
 };
 
 inline std::size_t scratch_bytes(const Shape& shape) {
@@ -36,25 +41,36 @@ struct Scratch {
         sums(reinterpret_cast<float*>(rows + shape.rows_size())) {}
 };
 
-// pack_columns(column, to) packs all depths of columns column … column + 32; pack_rows(row, p, depth, to) rows row … row + 32 at
-// depths p … p + depth; store(row, column, block) takes the sums of a block.
-template <class PackColumns, class PackRows, class Store>
-void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, PackRows&& pack_rows, Store&& store) {
+// pack_columns(column, to) packs all depths of columns column … column + 32; pack_rows(row, p, depth, to) rows row …
+// row + 32 at depths p … p + depth; store(row, column, block) takes the sums of a block. Where a pack says that not all
+// is finite, give_up(row, rows) is asked for these rows instead, or for all of them.
+template <class PackColumns, class PackRows, class Store, class GiveUp>
+void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, PackRows&& pack_rows, Store&& store,
+             GiveUp&& give_up) {
   const Scratch scratch(shape, at);
-  const std::int64_t strip_size = shape.steps() * 2 * kTileSize;
-  for (std::int64_t s = 0; s < shape.column_strips(); ++s) pack_columns(s * kStrip, scratch.columns + s * strip_size);
+  bool finite = true;
+  for (std::int64_t s = 0; s < shape.column_strips(); ++s)
+    finite &= pack_columns(s * kStrip, scratch.columns + s * shape.strip_size());
+  if (!finite) return give_up(0, shape.m);
+  const auto multiply_strips = shape.parts == 1 ? multiply : multiply_parts;
   const std::int64_t chunk = shape.chunk();
   const Tiles tiles;
-  for (std::int64_t row = 0; row < shape.m; row += kStrip)
-    for (std::int64_t p = 0; p < shape.k; p += chunk) {
+  for (std::int64_t row = 0; row < shape.m; row += kStrip) {
+    for (std::int64_t p = 0; p < shape.k && finite; p += chunk) {
       const std::int64_t depth = std::min(chunk, shape.k - p);
-      pack_rows(row, p, depth, scratch.rows);
-      for (std::int64_t s = 0; s < shape.column_strips(); ++s) {
-        float* block = scratch.sums + (shape.k > chunk ? s * kBlockSize : 0);
-        multiply(scratch.rows, scratch.columns + s * strip_size + p * kStrip, ceil_div(depth, kStep), block, p > 0);
-        if (p + depth == shape.k) store(row, s * kStrip, block);
+      finite = pack_rows(row, p, depth, scratch.rows);
+      for (std::int64_t s = 0; s < shape.column_strips() && finite; ++s) {
+        float* block = scratch.sums + (shape.is_chunked() ? s * kBlockSize : 0);
+        const BFloat16* columns = scratch.columns + s * shape.strip_size() + p / kStep * shape.step_size();
+        multiply_strips(scratch.rows, columns, ceil_div(depth, kStep), block, p > 0);
+        if (!shape.is_chunked()) store(row, s * kStrip, block);
       }
     }
+    for (std::int64_t s = 0; s < shape.column_strips() && shape.is_chunked() && finite; ++s)
+      store(row, s * kStrip, scratch.sums + s * kBlockSize);
+    if (!finite) give_up(row, std::min(kStrip, shape.m - row));
+    finite = true;
+  }
 }
 
 }  // namespace thalweg::cpu::amx

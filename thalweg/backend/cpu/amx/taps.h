@@ -49,7 +49,10 @@ class TapRows {
 
   // Depths p … p + depth of the pixels, as a strip of rows.
   void rows(std::int64_t p, std::int64_t depth, BFloat16* to) const {
-    if (buffer_) return pack_rows(buffer_ + p, this->depth(), kStrip, depth, to);
+    if (buffer_) {
+      pack_rows(buffer_ + p, this->depth(), kStrip, depth, to);
+      return;
+    }
     const std::int64_t of_tap = tap_depth(channels_), end = p + depth;
     while (p < end) {
       const std::int64_t tap = p / of_tap, channel = p % of_tap, part = std::min(of_tap - channel, end - p);
@@ -63,7 +66,8 @@ class TapRows {
   void columns(std::int64_t column, BFloat16* to) const {
     if (buffer_) {
       const std::int64_t all = depth();
-      return pack_columns(buffer_ + column, all, std::min(kStrip, all - column), kStep, to);
+      pack_columns(buffer_ + column, all, std::min(kStrip, all - column), kStep, to);
+      return;
     }
     const std::int64_t of_tap = tap_depth(channels_), channel = column % of_tap;
     gather_columns(rows_at(column / of_tap, channel), std::min(kStrip, channels_ - channel), to);

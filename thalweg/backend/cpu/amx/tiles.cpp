@@ -74,32 +74,77 @@ bool usable() {
 Tiles::Tiles() { configure(); }
 Tiles::~Tiles() { release(); }
 
-TW_AMX void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add) {
-  if (add) {
-    _tile_loadd(0, block, 64);
-    _tile_loadd(1, block + 256, 64);
-    _tile_loadd(2, block + 512, 64);
-    _tile_loadd(3, block + 768, 64);
-  } else {
+namespace {
+
+TW_AMX inline __attribute__((always_inline)) void begin(const float* block, bool add) {
+  if (!add) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
+    return;
   }
-  for (std::int64_t step = 0; step < steps; ++step, a += 2 * kTileSize, b += 2 * kTileSize) {
-    _tile_loadd(6, b, 64);
-    _tile_loadd(4, a, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + kTileSize, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, a + kTileSize, 64);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
+  _tile_loadd(0, block, 64);
+  _tile_loadd(1, block + 256, 64);
+  _tile_loadd(2, block + 512, 64);
+  _tile_loadd(3, block + 768, 64);
+}
+
+TW_AMX inline __attribute__((always_inline)) void end(float* block) {
   _tile_stored(0, block, 64);
   _tile_stored(1, block + 256, 64);
   _tile_stored(2, block + 512, 64);
   _tile_stored(3, block + 768, 64);
+}
+
+TW_AMX inline __attribute__((always_inline)) void load_rows(const BFloat16* a) {
+  _tile_loadd(4, a, 64);
+  _tile_loadd(5, a + kTileSize, 64);
+}
+
+TW_AMX inline __attribute__((always_inline)) void load_columns(const BFloat16* b) {
+  _tile_loadd(6, b, 64);
+  _tile_loadd(7, b + kTileSize, 64);
+}
+
+TW_AMX inline __attribute__((always_inline)) void add_products() {
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
+}
+
+}  // namespace
+
+TW_AMX void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add) {
+  begin(block, add);
+  for (std::int64_t step = 0; step < steps; ++step, a += 2 * kTileSize, b += 2 * kTileSize) {
+    load_columns(b);
+    load_rows(a);
+    add_products();
+  }
+  end(block);
+}
+
+TW_AMX void multiply_parts(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add) {
+  constexpr std::int64_t part = 2 * kTileSize;
+  begin(block, add);
+  for (std::int64_t step = 0; step < steps; ++step, a += kParts * part, b += kParts * part) {
+    load_rows(a + 2 * part);
+    load_columns(b);
+    add_products();
+    load_rows(a + part);
+    add_products();
+    load_columns(b + part);
+    add_products();
+    load_rows(a);
+    add_products();
+    load_columns(b + 2 * part);
+    add_products();
+    load_columns(b);  // the largest last: what the others rounded is small beside it
+    add_products();
+  }
+  end(block);
 }
 
 }  // namespace thalweg::cpu::amx

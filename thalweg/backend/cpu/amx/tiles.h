@@ -30,4 +30,9 @@ class Tiles {
 // depths][16 columns][2]; the block is [2][2][16][16]. All aligned to 64 bytes.
 void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add);
 
+// The same of f32 numbers, each of them the sum of three bf16: strips are [steps][3][2]…, the largest parts first. Of
+// nine products of parts the three smallest are left out: together they are below 2^-24 of the whole.
+inline constexpr std::int64_t kParts = 3;
+void multiply_parts(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add);
+
 }  // namespace thalweg::cpu::amx
