@@ -85,8 +85,10 @@ void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   cut_rows(gemm, std::max<std::int64_t>(1, gemm.m / kAmxRows), amx::kStrip, p);
   if (gemm.batch * p.m_tiles * p.n_tiles < wanted && cut_depth(gemm, wanted, p)) return;
   const std::int64_t have = gemm.batch * p.n_tiles, threads = std::max(1, config::threads());
-  const std::int64_t for_each = ceil_div(threads, have), at_least = std::min(for_each, ceil_div(gemm.m, 2 * amx::kStrip));
-  cut_rows(gemm, std::clamp(gemm.m / kAmxRows, at_least, 4 * for_each), amx::kStrip, p);
+  const std::int64_t at_most = ceil_div(gemm.m, 2 * amx::kStrip), enough = ceil_div(4 * threads, have);
+  std::int64_t rows = std::clamp<std::int64_t>(gemm.m / kAmxRows, 1, enough);
+  while (rows < std::min(at_most, enough) && have * rows % threads != 0) ++rows;  // 3 tasks would keep 2 threads waiting for one
+  cut_rows(gemm, rows, amx::kStrip, p);
 }
 
 void cut_for_libraries(const Gemm& gemm, std::int64_t wanted, Partition& p) {

@@ -74,8 +74,9 @@ class Outputs {
     TapRows source(x, channels(), grid_, taps_, is_dense() ? reinterpret_cast<BFloat16*>(scratch) : nullptr);
     const bool scattered = is_gradient_ && Phase::count(image_) > 1;
     PixelStrip to;
-    const auto columns = [&](std::int64_t at, BFloat16* strip) {
-      pack_weights(w, column + at, std::min(kStrip, shape.n - at), strip);
+    const auto columns = [&](BFloat16* strips) {
+      for (std::int64_t at = 0; at < shape.n; at += kStrip)
+        pack_weights(w, column + at, std::min(kStrip, shape.n - at), strips + at / kStrip * shape.strip_size());
       return true;
     };
     const auto rows = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* strip) {

@@ -9,6 +9,8 @@
 namespace thalweg::cpu::amx {
 namespace {
 
+constexpr std::int64_t kPackDepth = 4 * kStep;
+
 template <class S>
 Shape shape_of(const GemmTile& tile) {
   return {tile.m, tile.n, std::min(tile.k, max_depth(tile.dtype)), parts_of(tile.dtype)};
@@ -16,10 +18,17 @@ Shape shape_of(const GemmTile& tile) {
 
 template <class S, class Out>
 void run(const GemmTile& tile, const S* a, const S* b, Out* c, std::byte* scratch) {
-  const auto columns = [&](std::int64_t column, BFloat16* to) {
-    const std::int64_t count = std::min(kStrip, tile.n - column);
-    if (tile.transpose_b) return pack_columns_transposed(b + column * tile.ldb, tile.ldb, count, tile.k, to);
-    return pack_columns(b + column, tile.ldb, count, tile.k, to);
+  const Shape shape = shape_of<S>(tile);
+  const auto columns = [&](BFloat16* to) {
+    bool finite = true;
+    for (std::int64_t p = 0; p < tile.k; p += kPackDepth)  // what strips share of pages and lines is read at a time
+      for (std::int64_t column = 0; column < tile.n; column += kStrip) {
+        const std::int64_t count = std::min(kStrip, tile.n - column), depth = std::min(kPackDepth, tile.k - p);
+        BFloat16* at = to + column / kStrip * shape.strip_size() + p / kStep * shape.step_size();
+        finite &= tile.transpose_b ? pack_columns_transposed(b + column * tile.ldb + p, tile.ldb, count, depth, at)
+                                   : pack_columns(b + p * tile.ldb + column, tile.ldb, count, depth, at);
+      }
+    return finite;
   };
   const auto rows = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* to) {
     const std::int64_t count = std::min(kStrip, tile.m - row);
@@ -35,7 +44,7 @@ void run(const GemmTile& tile, const S* a, const S* b, Out* c, std::byte* scratc
     part.m = count;
     builtin::gemm_tile(part, a + row * (tile.transpose_a ? 1 : tile.lda), b, c + row * tile.ldc, nullptr);
   };
-  product(shape_of<S>(tile), scratch, columns, rows, store, give_up);
+  product(shape, scratch, columns, rows, store, give_up);
 }
 
 // The sums of a deep product wait in f32 for its last part, in the scratch if C is narrower.
@@ -74,8 +83,8 @@ bool pays(const GemmTile& tile) {
   if (tile.dtype != DType::f32) return true;
   const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n), k = static_cast<double>(tile.k);
   const double columns = tile.transpose_b ? 0.37 : 0.36, rows = tile.transpose_a ? 0.36 : 0.27;
-  const double packs = columns * n * k * std::ceil(m / 256) + rows * m * k * std::ceil(n / 320);
-  const double sums = 0.22 * m * n * std::ceil(k / 512);
+  const double packs = columns * n * k * std::ceil(m / 256) + rows * m * k * std::ceil(n / 640);
+  const double sums = 0.18 * m * n * std::ceil(k / 256);
   return 2 * m * n * k / 330 + packs + sums < 0.9 * 2 * m * n * k / 155;
 }
 

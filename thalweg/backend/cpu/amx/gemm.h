@@ -7,7 +7,7 @@ namespace thalweg::cpu::amx {
 constexpr std::int64_t parts_of(DType dtype) { return dtype == DType::f32 ? 3 : 1; }
 
 // Deeper products are sums of such.
-constexpr std::int64_t max_depth(DType dtype) { return dtype == DType::f32 ? 512 : 2048; }
+constexpr std::int64_t max_depth(DType dtype) { return dtype == DType::f32 ? 256 : 2048; }
 
 // bf16, and f32 in three parts of bf16 each.
 bool supported(const GemmTile& tile);

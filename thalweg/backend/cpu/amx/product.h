@@ -41,17 +41,15 @@ struct Scratch {
         sums(reinterpret_cast<float*>(rows + shape.rows_size())) {}
 };
 
-// pack_columns(column, to) packs all depths of columns column … column + 32; pack_rows(row, p, depth, to) rows row …
-// row + 32 at depths p … p + depth; store(row, column, block) takes the sums of a block. Where a pack says that not all
-// is finite, give_up(row, rows) is asked for these rows instead, or for all of them.
+// pack_columns(to) packs all columns, one strip of all depths after the other; pack_rows(row, p, depth, to) packs rows
+// row … row + 32 at depths p … p + depth; store(row, column, block) takes the sums of a block. Where a pack says that
+// not all is finite, give_up(row, rows) is asked for these rows instead, or for all of them.
 template <class PackColumns, class PackRows, class Store, class GiveUp>
 void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, PackRows&& pack_rows, Store&& store,
              GiveUp&& give_up) {
   const Scratch scratch(shape, at);
+  if (!pack_columns(scratch.columns)) return give_up(0, shape.m);
   bool finite = true;
-  for (std::int64_t s = 0; s < shape.column_strips(); ++s)
-    finite &= pack_columns(s * kStrip, scratch.columns + s * shape.strip_size());
-  if (!finite) return give_up(0, shape.m);
   const auto multiply_strips = shape.parts == 1 ? multiply : multiply_parts;
   const std::int64_t chunk = shape.chunk();
   const Tiles tiles;

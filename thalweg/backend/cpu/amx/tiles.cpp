@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "thalweg/backend/cpu/describe.h"
 
@@ -53,8 +54,11 @@ bool survives_trial() {
     syscall(SYS_exit_group, std::all_of(sums, sums + kBlockSize, [](float sum) { return sum == kStep; }) ? 0 : 1);
   }
   int status = -1;
-  return child > 0 && waitpid(static_cast<pid_t>(child), &status, __WALL) == child && WIFEXITED(status) &&
-         WEXITSTATUS(status) == 0;
+  pid_t ended = -1;
+  if (child > 0) do
+      ended = waitpid(static_cast<pid_t>(child), &status, __WALL);
+    while (ended < 0 && errno == EINTR);
+  return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 bool find_usable() {

@@ -97,10 +97,12 @@ HWY_INLINE void prefetch(const T* x, std::int64_t n) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-// 2^(i / 16)
-alignas(64) inline constexpr float kSixteenthPowers[16] = {
-    1.0f,        1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
-    1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+// The bits of 2^(i / 32), less i * 2^18.
+alignas(64) inline constexpr std::uint32_t kPowers[32] = {
+    0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
+    0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043, 0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6,
+    0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be, 0x3f76248c, 0x3f76a81e,
+    0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907, 0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3};
 #endif
 
 // 2^x for x <= 0, exactly 0 for -infinity; NaN stays. Results below the smallest normal number may be 0. Attention
@@ -109,15 +111,16 @@ template <class D>
 HWY_INLINE hn::Vec<D> exp2_nonpositive(D d, hn::Vec<D> x) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (math::kIsFloat<D>) {
-    // 2^x = 2^floor(x) * power * 2^rest, rest in [0, 1/16): a short polynomial leaves the multipliers to the products.
-    // The sum with 1.5 * 2^19 ends in the four bits of x that follow the point. Relative error of the
-    // polynomial 1.4e-9.
-    constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-    const __m512 bits = _mm512_add_round_ps(x.raw, _mm512_set1_ps(0x1.8p19f), kDown);
-    const hn::Vec<D> rest{_mm512_reduce_ps(x.raw, 4 << 4 | kDown)};
-    const hn::Vec<D> power{_mm512_permutexvar_ps(_mm512_castps_si512(bits), _mm512_load_ps(kSixteenthPowers))};
-    const auto slope = math::polynomial(d, rest, 0.6931476145, 0.2401842424, 0.05666989938);
-    return hn::Vec<D>{_mm512_scalef_ps(hn::MulAdd(hn::Mul(rest, power), slope, power).raw, x.raw)};
+    // 2^x = 2^(n / 32) * 2^rest, |rest| <= 1/64: a parabola does, and nearly all else is left to units that do not
+    // multiply. The sum with 1.5 * 2^18 ends in the bits of n. Relative error of the parabola 5.3e-8.
+    const __m512 rounder = _mm512_set1_ps(0x1.8p18f), bits = _mm512_add_ps(x.raw, rounder);
+    const __m512i n = _mm512_castps_si512(bits);
+    const __m512 rest = _mm512_sub_ps(x.raw, _mm512_sub_ps(bits, rounder));
+    const __m512i power = _mm512_permutex2var_epi32(_mm512_load_si512(kPowers), n, _mm512_load_si512(kPowers + 16));
+    const __m512 whole = _mm512_castsi512_ps(_mm512_add_epi32(power, _mm512_slli_epi32(n, 18)));
+    const __m512 slope = _mm512_fmadd_ps(rest, _mm512_set1_ps(0.24022651f), _mm512_set1_ps(0.69315734f));
+    const __mmask16 normal = _mm512_cmp_ps_mask(x.raw, _mm512_set1_ps(-126), _CMP_NLT_UQ);  // or NaN
+    return hn::Vec<D>{_mm512_maskz_fmadd_ps(normal, _mm512_mul_ps(rest, whole), slope, whole)};
   }
 #endif
   x = math::clamp(d, x, math::kIsFloat<D> ? -127. : -1023., 1);
