@@ -5,6 +5,7 @@
 
 #include "tests/graph/pass_testing.h"
 #include "thalweg/graph/procedure.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/row_ops.h"
 #include "thalweg/plan/batch_split.h"
 #include "thalweg/plan/rematerialise.h"
@@ -149,6 +150,28 @@ function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
 %3 f32 [2, 2] = matmul %0 %1 {transpose_a = 0, transpose_b = 1, wide_result = 0}
 %5 f32 [3, 3] = matmul %0 %1 {transpose_a = 1, transpose_b = 0, wide_result = 0}
 return %3, %5
+)");
+}
+
+TEST(Passes, fold_transposes_joins_and_turns_at_once) {
+  const Graph graph = traced({matrix, matrix}, [](const List& x) {
+    const Tensor seen = concat({x[1], x[0]}, 1);
+    return List{transpose(concat({x[0], x[1]}, 0), {1, 0}), transpose(seen, {1, 0}), seen};
+  });
+  expect_pass(fold_transposes, graph, R"(
+function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
+%2 f32 [2, 6] = concat %1 %0 {axis = 1, perm = []}
+%3 f32 [4, 3] = concat %0 %1 {axis = 0, perm = []}
+%4 f32 [3, 4] = transpose %3 {perm = [1, 0]}
+%5 f32 [6, 2] = transpose %2 {perm = [1, 0]}
+return %4, %5, %2
+)",
+              R"(
+function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
+%2 f32 [2, 6] = concat %1 %0 {axis = 1, perm = []}
+%4 f32 [3, 4] = concat %0 %1 {axis = 0, perm = [1, 0]}
+%5 f32 [6, 2] = transpose %2 {perm = [1, 0]}
+return %4, %5, %2
 )");
 }
 

@@ -13,14 +13,15 @@ namespace {
 constexpr unsigned changed_copies = 40;
 
 // Checks a node over inputs of these specs, with attributes as they are by default but for one.
-void check_node(const OpInfo& info, const std::vector<Spec>& inputs, const char* field = nullptr,
-                std::int64_t value = 0) {
+void check_node(const OpInfo& info, const std::vector<Spec>& inputs, std::initializer_list<FieldValue> values = {}) {
   Graph graph;
   ValueIds ids;
   for (const auto& spec : inputs) ids.push_back(graph.add_value(spec));
-  Node node{&info, info.make(), ids, {}, 0};
-  if (field) node.op = with_field(node, field, value);
-  check_file_rule(graph, node);
+  check_file_rule(graph, {&info, make_attributes(info, values), ids, {}, 0});
+}
+
+void check_node(const OpInfo& info, const std::vector<Spec>& inputs, const char* field, std::int64_t value) {
+  check_node(info, inputs, {FieldValue(field, value)});
 }
 
 }  // namespace
@@ -38,6 +39,10 @@ TEST(File, nodes_that_only_a_stranger_makes_are_refused) {
   EXPECT_THROW(check_node(batch_norm_pool_info(), {{f16, {1, 2, 4}}, row, row}), Error);
   EXPECT_THROW(check_node(matmul_info(), {x, {f64, {4, 2}}}), Error);
   EXPECT_THROW(check_node(concat_info(), {x, x}, "axis", 7), Error);
+  const std::vector<std::int64_t> turned{1, 0}, twice{1, 1}, short_one{0};
+  EXPECT_NO_THROW(check_node(concat_info(), {x, x}, {{"perm", std::span(turned)}}));
+  EXPECT_THROW(check_node(concat_info(), {x, x}, {{"perm", std::span(twice)}}), Error);
+  EXPECT_THROW(check_node(concat_info(), {x, x}, {{"perm", std::span(short_one)}}), Error);
   EXPECT_THROW(check_node(cast_info(), {x}, "dtype", 9), Error);
   EXPECT_THROW(check_node(convolution_info(), {q, q}, "spatial", 9), Error);
   EXPECT_THROW(check_node(roll_info(), {x}, "shift", 5), Error);

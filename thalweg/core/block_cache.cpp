@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "thalweg/core/memory_counts.h"
+
 namespace thalweg::memory {
 namespace {
 
@@ -27,7 +29,7 @@ constexpr std::int64_t large_cache_limit = 256 * 1024 * 1024;
 constexpr std::int64_t huge_page = 2 * 1024 * 1024;
 constexpr int small_classes = 64 + 4 * 4;
 
-std::atomic<std::int64_t> cached{0}, asked_of_system{0};
+std::atomic<std::int64_t> asked_of_system{0};
 
 // Up to 4 KiB one class per 64 bytes; above, four classes per doubling.
 int class_of(std::int64_t bytes) {
@@ -60,7 +62,7 @@ void drop_thread_cache() {
     auto& list = thread_cache.lists[static_cast<std::size_t>(index)];
     while (list) std::free(std::exchange(list, list->next));
   }
-  cached.fetch_sub(std::exchange(thread_cache.bytes, 0), std::memory_order_relaxed);
+  add_cached(-std::exchange(thread_cache.bytes, 0));
 }
 
 struct ThreadCacheCloser {
@@ -80,7 +82,7 @@ void* take_small(std::int64_t bytes) {
     return std::aligned_alloc(64, static_cast<std::size_t>(size));
   }
   thread_cache.bytes -= size;
-  cached.fetch_sub(size, std::memory_order_relaxed);
+  add_cached(-size);
   return std::exchange(list, list->next);
 }
 
@@ -92,7 +94,7 @@ void give_small(void* block, std::int64_t bytes) {
   auto& list = thread_cache.lists[static_cast<std::size_t>(index)];
   list = new (block) FreeBlock{list};
   thread_cache.bytes += size;
-  cached.fetch_add(size, std::memory_order_relaxed);
+  add_cached(size);
 }
 
 // Large blocks: mapped pages of a class size (eight classes per doubling, so at most an eighth is unused).
@@ -148,7 +150,7 @@ void* take_large(std::int64_t bytes) {
       found->second.free.pop_back();
       found->second.used = ++cache.clock;
       cache.bytes -= size;
-      cached.fetch_sub(size, std::memory_order_relaxed);
+      add_cached(-size);
       return block;
     }
   }
@@ -167,7 +169,7 @@ void drop_large(LargeCache& cache, std::int64_t until) {
     for (; !blocks.free.empty() && cache.bytes > until; blocks.free.pop_back()) {
       munmap(blocks.free.back(), static_cast<std::size_t>(size));
       cache.bytes -= size;
-      cached.fetch_sub(size, std::memory_order_relaxed);
+      add_cached(-size);
     }
   }
 }
@@ -185,7 +187,7 @@ void give_large(void* block, std::int64_t bytes) {
   blocks.free.push_back(block);
   blocks.used = ++cache.clock;
   cache.bytes += size;
-  cached.fetch_add(size, std::memory_order_relaxed);
+  add_cached(size);
 }
 
 }  // namespace
@@ -207,8 +209,6 @@ void give_block(void* block, std::int64_t bytes) {
 }
 
 std::int64_t system_blocks() { return asked_of_system.load(std::memory_order_relaxed); }
-
-std::int64_t cached_bytes() { return cached.load(std::memory_order_relaxed); }
 
 void drop_cached() {
   drop_thread_cache();

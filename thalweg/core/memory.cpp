@@ -8,17 +8,16 @@
 
 #include "thalweg/core/block_cache.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/memory_counts.h"
 #include "thalweg/core/variable.h"
 
 namespace thalweg {
 namespace memory {
 namespace {
 
-constexpr int max_owners = 1024;
-
 struct Counters {
-  std::atomic<std::int64_t> in_use{0}, peak{0}, limit{0}, allocations{0};
-  std::array<std::atomic<std::int64_t>, max_owners> by_owner{};
+  alignas(64) std::atomic<std::int64_t> in_use{0};
+  alignas(64) std::atomic<std::int64_t> peak{0}, limit{0};  // mostly read
   std::mutex names_mutex;
   std::array<const char*, max_owners> names{"tensor", "variable"};
   int owners = 2;
@@ -41,8 +40,7 @@ std::vector<MemoryInfo::Share> shares() {
   std::lock_guard lock(count.names_mutex);
   for (int i = 0; i < count.owners; ++i) {
     const auto index = static_cast<std::size_t>(i);
-    if (auto bytes = count.by_owner[index].load(std::memory_order_relaxed))
-      result.push_back({count.names[index], bytes});
+    if (auto bytes = owned_bytes(i)) result.push_back({count.names[index], bytes});
   }
   std::stable_sort(result.begin(), result.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
   return result;
@@ -77,7 +75,7 @@ std::int64_t count_in(std::int64_t bytes, Owner by) {
     count.in_use.fetch_sub(bytes, std::memory_order_relaxed);
     out_of_memory(bytes, by, true);
   }
-  count.by_owner[by].fetch_add(bytes, std::memory_order_relaxed);
+  add_owned(by, bytes);
   return now;
 }
 
@@ -89,18 +87,16 @@ thread_local SinceMark since_mark;
 
 // Only what the system granted counts in the peak.
 void count_granted(std::int64_t bytes, std::int64_t in_use) {
-  auto& count = counters();
-  raise(count.peak, in_use);
+  raise(counters().peak, in_use);
   since_mark.taken += bytes;
   since_mark.most = std::max(since_mark.most, since_mark.taken);
-  count.allocations.fetch_add(1, std::memory_order_relaxed);
+  add_allocation();
 }
 
 void count_out(std::int64_t bytes, Owner by) {
-  auto& count = counters();
   since_mark.taken -= bytes;
-  count.in_use.fetch_sub(bytes, std::memory_order_relaxed);
-  count.by_owner[by].fetch_sub(bytes, std::memory_order_relaxed);
+  counters().in_use.fetch_sub(bytes, std::memory_order_relaxed);
+  add_owned(by, -bytes);
 }
 
 }  // namespace
@@ -153,9 +149,8 @@ Buffer::~Buffer() {
 
 void Buffer::set_owner(memory::Owner owner) {
   if (keep_ || owner == owner_) return;
-  auto& count = memory::counters();
-  count.by_owner[owner_].fetch_sub(bytes_, std::memory_order_relaxed);
-  count.by_owner[owner].fetch_add(bytes_, std::memory_order_relaxed);
+  memory::add_owned(owner_, -bytes_);
+  memory::add_owned(owner, bytes_);
   owner_ = owner;
 }
 
@@ -178,7 +173,7 @@ MemoryInfo memory_info(Device) {
           .peak = count.peak.load(),
           .limit = count.limit.load(),
           .cached = memory::cached_bytes(),
-          .allocations = count.allocations.load(),
+          .allocations = memory::allocations(),
           .owners = memory::shares()};
 }
 

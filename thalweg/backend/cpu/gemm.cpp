@@ -27,8 +27,7 @@ Gemm merged(Gemm gemm) {
 
 class Run {
  public:
-  Run(Provider provider, const Gemm& gemm)
-      : gemm_(gemm), way_(way_of(provider, gemm)), p_(partition_of(gemm, way_)) {
+  Run(Provider provider, const Gemm& gemm) : gemm_(gemm), way_(way_of(provider, gemm)), p_(partition_of(gemm, way_)) {
     layout_.tasks = p_.tasks;
     layout_.slot_bytes = slot_bytes();
     if (way_ == Way::turned) layout_.shared_bytes = TurnedTile::turned_bytes(gemm.m, gemm.k);

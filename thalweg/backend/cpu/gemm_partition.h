@@ -7,8 +7,8 @@ namespace thalweg::cpu {
 // Who computes the tiles of a product.
 enum class Way : std::uint8_t {
   builtin,
-  thin,     // built-in, B read in place
-  turned,   // as C^T = B A^T
+  thin,    // built-in, B read in place
+  turned,  // as C^T = B A^T
   onednn,
   widened,  // 16-bit floats through f32 products of oneDNN
   amx,

@@ -1,5 +1,6 @@
 // A product reads its operand transposed for nothing: a transpose of the last two axes becomes a flag of the matmul.
 //   %2 = transpose %1 {perm = [1, 0]};  %3 = matmul %0 %2     becomes     %3 = matmul %0 %1 {transpose_b = 1}
+// Joined tensors are copied once: the transpose of what a concat alone makes becomes its order of axes.
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/registry.h"
@@ -16,11 +17,33 @@ bool swaps_last_two(const Node& node) {
   return true;
 }
 
+std::vector<int> count_uses(const Graph& graph) {
+  std::vector<int> uses(graph.values.size(), 0);
+  for (const Node& node : graph.nodes)
+    for (ValueId input : node.inputs) ++uses[static_cast<std::size_t>(input)];
+  for (ValueId value : kept_values(graph)) ++uses[static_cast<std::size_t>(value)];
+  return uses;
+}
+
+void join_transposed(Node& node, const Node& joined) {
+  const auto perm = integers_field(node, "perm");
+  node.inputs = joined.inputs;
+  node.op = make_attributes(*joined.info, {{"axis", integer_field(joined, "axis")}, {"perm", std::span(perm)}});
+  node.info = joined.info;
+}
+
 }  // namespace
 
 Graph fold_transposes(Graph graph) {
   std::vector<const Node*> maker(graph.values.size(), nullptr);
+  const std::vector<int> uses = count_uses(graph);
   for (auto& node : graph.nodes) {
+    if (is_op(node, transpose_info())) {
+      const auto input = static_cast<std::size_t>(node.inputs[0]);
+      const Node* before = maker[input];
+      if (before && is_op(*before, concat_info()) && uses[input] == 1 && integers_field(*before, "perm").empty())
+        join_transposed(node, *before);
+    }
     if (is_op(node, matmul_info()))
       for (const auto& [which, flag] : {std::pair{0, "transpose_a"}, std::pair{1, "transpose_b"}}) {
         const auto operand = static_cast<std::size_t>(which);

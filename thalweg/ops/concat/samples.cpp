@@ -93,6 +93,18 @@ TW_SAMPLES {
                   1),
               concat_sample("five parts", {{{1, 2}}, {{1, 2}}, {{2, 2}}, {{1, 2}}, {{3, 2}}}, 0, 0),
               {.op = "concat",
+               .label = "transposed",
+               .inputs = {{{2, 3, 4}}, {{2, 1, 4}}},
+               .call =
+                   [](In in) {
+                     return std::vector{concat_transposed(in, 1, {2, 0, 1})};
+                   },
+               .oracle =
+                   [](In in) {
+                     return moved({4, 2, 4}, [](const Ints& p) { return Ints{p[1], p[2], p[0]}; })(joined(1)(in));
+                   },
+               .exact = true},
+              {.op = "concat",
                .label = "stack",
                .inputs = {{{2, 3}}, {{2, 3}}},
                .call = [](In in) { return std::vector{stack(in, 1)}; },

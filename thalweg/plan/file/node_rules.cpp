@@ -122,6 +122,16 @@ void transpose(const Subject& s) {
   for (std::int64_t axis : s.list("perm")) s.require(is_between(axis, 0, s[0].rank() - 1), "axes of the input");
 }
 
+void concat(const Subject& s) {
+  with_axis(s);
+  std::vector<std::int64_t> perm = s.list("perm");
+  if (perm.empty()) return;
+  std::ranges::sort(perm);
+  s.require(static_cast<int>(perm.size()) == s[0].rank(), "an order of the input's axes");
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    s.require(perm[i] == static_cast<std::int64_t>(i), "each axis of the input once");
+}
+
 // Places begin + k * stride, k below size, of an array of the attribute `shape`.
 void places(const Subject& s) {
   const auto &shape = s.list("shape"), &begin = s.list("begin"), &strides = s.list("strides"), &sizes = s.list("sizes");
@@ -352,7 +362,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"matmul", {2, 2, one_dtype}}, {"transpose", {1, 1, transpose}}, {"diag", {1, 1, any}}, {"diag_part", {1, 1, any}},
       {"band_part", {1, 1, any}}, {"cholesky", {1, 1, any}}, {"matrix_inverse", {1, 1, any}},
       {"triangular_solve", {2, 2, any}},
-      {"concat", {1, no_limit, with_axis}}, {"split", {1, 1, split}}, {"slice", {1, 1, any}},
+      {"concat", {1, no_limit, concat}}, {"split", {1, 1, split}}, {"slice", {1, 1, any}},
       {"strided_slice", {1, 1, strided_slice}}, {"strided_slice_gradient", {1, 1, places}}, {"pad", {1, 1, pad}},
       {"tile", {1, 1, any}}, {"broadcast_to", {1, 1, any}}, {"roll", {1, 1, roll}},
       {"gather", {2, 2, with_axis}}, {"embedding_lookup", {2, 2, any}}, {"gather_nd", {2, 2, any}},

@@ -130,7 +130,8 @@ class Weights {
     columns_ = taps_.count * of_tap;
     const double flops = flops_of(c);
     const std::int64_t wanted = tasks_wanted(flops);
-    parts_ = std::clamp<std::int64_t>(std::min(weight_partials(flops, weight_bytes()), pixels_ / kMinPixels), 1, wanted);
+    parts_ =
+        std::clamp<std::int64_t>(std::min(weight_partials(flops, weight_bytes()), pixels_ / kMinPixels), 1, wanted);
     const std::int64_t tiles = std::clamp<std::int64_t>(wanted / parts_, 1, ceil_div(columns_, 4 * kStrip));
     part_ = round_up(ceil_div(pixels_, parts_), kStep);
     parts_ = ceil_div(pixels_, part_);

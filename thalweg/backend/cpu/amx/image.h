@@ -18,9 +18,7 @@ struct Image {
   }
 
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  Triple tap(std::int64_t i) const {
-    return {i / (kernel[1] * kernel[2]), i / kernel[2] % kernel[1], i % kernel[2]};
-  }
+  Triple tap(std::int64_t i) const { return {i / (kernel[1] * kernel[2]), i / kernel[2] % kernel[1], i % kernel[2]}; }
 
   // Outputs, at the inputs under their first tap.
   Grid outputs() const { return {output, stride, {-pad[0], -pad[1], -pad[2]}, input}; }
@@ -67,7 +65,8 @@ struct Phase {
   Triple counts(const Image& image) const {
     Triple made;
     for (std::size_t axis = 0; axis < 3; ++axis)
-      made[axis] = std::max<std::int64_t>(0, image.input[axis] - first[axis] + image.stride[axis] - 1) / image.stride[axis];
+      made[axis] =
+          std::max<std::int64_t>(0, image.input[axis] - first[axis] + image.stride[axis] - 1) / image.stride[axis];
     return made;
   }
 };

@@ -11,9 +11,7 @@ namespace thalweg::cpu::amx {
 namespace {
 
 // Masks of the first `count` lanes, none for less than one.
-TW_AMX inline __mmask32 first32(std::int64_t count) {
-  return count >= 32 ? ~0u : count <= 0 ? 0u : (1u << count) - 1;
-}
+TW_AMX inline __mmask32 first32(std::int64_t count) { return count >= 32 ? ~0u : count <= 0 ? 0u : (1u << count) - 1; }
 TW_AMX inline __mmask16 first16(std::int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xffffu : count <= 0 ? 0u : (1u << count) - 1);
 }
@@ -275,8 +273,7 @@ TW_AMX void scatter(const float* block, std::int64_t rows, std::int64_t columns,
   }
 }
 
-TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, float* to,
-                              std::int64_t ld) {
+TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, float* to, std::int64_t ld) {
   __m512i r[16];
   for (std::int64_t tile = 0; tile < 4; ++tile) {
     const std::int64_t row = tile / 2 * 16, column = tile % 2 * 16;

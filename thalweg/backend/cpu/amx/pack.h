@@ -5,20 +5,22 @@
 
 namespace thalweg::cpu::amx {
 
-// Numbers are bf16 or, in three parts, f32. Each function says whether all were finite: parts of others do not add up to
-// them; of bf16 it does not look.
+// Numbers are bf16 or, in three parts, f32. Each function says whether all were finite: parts of others do not add up
+// to them; of bf16 it does not look.
 
 // A strip of up to 32 rows, depths 0 … depth. `from` is [rows, depth], or [depth, rows] for the transposed form.
 template <class S>
 TW_AMX bool pack_rows(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip);
 template <class S>
-TW_AMX bool pack_rows_transposed(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip);
+TW_AMX bool pack_rows_transposed(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
+                                 BFloat16* strip);
 
 // A strip of up to 32 columns. `from` is [depth, columns], or [columns, depth] for the transposed form.
 template <class S>
 TW_AMX bool pack_columns(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip);
 template <class S>
-TW_AMX bool pack_columns_transposed(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip);
+TW_AMX bool pack_columns_transposed(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
+                                    BFloat16* strip);
 
 // 32 rows of a matrix that lie anywhere: row i at from + index[i] * ld, zeros where its bit in `inside` is not set.
 struct Rows {

@@ -22,8 +22,8 @@ struct Shape {
     return round_up(ceil_div(k, ceil_div(k, most)), kStep);
   }
   bool is_chunked() const { return k > chunk(); }
-  std::int64_t columns_size() const { return column_strips() * strip_size(); }                // bf16
-  std::int64_t rows_size() const { return chunk() / kStep * step_size(); }                     // bf16
+  std::int64_t columns_size() const { return column_strips() * strip_size(); }                  // bf16
+  std::int64_t rows_size() const { return chunk() / kStep * step_size(); }                      // bf16
   std::int64_t sums_size() const { return (is_chunked() ? column_strips() : 1) * kBlockSize; }  // f32
 };
 

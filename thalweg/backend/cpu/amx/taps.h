@@ -24,8 +24,8 @@ struct TapList {
   }
 };
 
-// Depths are [tap][channel], channels filled up to a multiple of 32; or, where that would be mostly zeros, without gaps.
-// Those rows are put together in a buffer first.
+// Depths are [tap][channel], channels filled up to a multiple of 32; or, where that would be mostly zeros, without
+// gaps. Those rows are put together in a buffer first.
 class TapRows {
  public:
   TapRows(const BFloat16* from, std::int64_t channels, const Grid& grid, const TapList& taps, BFloat16* buffer)

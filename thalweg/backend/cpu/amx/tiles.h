@@ -9,9 +9,9 @@
 
 namespace thalweg::cpu::amx {
 
-inline constexpr std::int64_t kStrip = 32;       // rows or columns of a strip: two tiles
-inline constexpr std::int64_t kStep = 32;        // depth of a tile: 32 bf16 a row
-inline constexpr std::int64_t kTileSize = 512;   // bf16 of a tile
+inline constexpr std::int64_t kStrip = 32;        // rows or columns of a strip: two tiles
+inline constexpr std::int64_t kStep = 32;         // depth of a tile: 32 bf16 a row
+inline constexpr std::int64_t kTileSize = 512;    // bf16 of a tile
 inline constexpr std::int64_t kBlockSize = 1024;  // f32 sums of a strip of rows with one of columns
 
 // Whether this processor has tiles and the system lets this process use them. Found once.
