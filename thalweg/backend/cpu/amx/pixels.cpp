@@ -36,4 +36,21 @@ TW_AMX std::uint32_t PixelStrip::inside(const Grid& grid, const Triple& tap) con
   return static_cast<std::uint32_t>(high) << 16 | low;
 }
 
+void Stretches::set(const PixelStrip& strip) {
+  count = 0;
+  for (std::int64_t i = 0, first = 0; i < kStrip; ++i) {
+    if (i + 1 < kStrip && strip.index[i + 1] == strip.index[i] + 1) continue;
+    start[count] = strip.index[first] - first;
+    pixels[count++] = (~0u >> (31 - i)) & (~0u << first);
+    first = i + 1;
+  }
+}
+
+TW_AMX void Stretches::load(const BFloat16* from, std::int64_t by, std::uint32_t inside, BFloat16* to) const {
+  __m512i values = _mm512_setzero_si512();
+  for (std::int64_t i = 0; i < count; ++i)
+    values = _mm512_mask_loadu_epi16(values, pixels[i] & inside, from + start[i] + by);
+  _mm512_storeu_si512(to, values);
+}
+
 }  // namespace thalweg::cpu::amx

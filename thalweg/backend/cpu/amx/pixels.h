@@ -27,4 +27,15 @@ struct alignas(64) PixelStrip {
   std::uint32_t inside(const Grid& grid, const Triple& tap) const;
 };
 
+// Stretches of a strip whose pixels lie side by side, to be read as vectors where a pixel is one number.
+struct Stretches {
+  std::int64_t count = 0;
+  std::int64_t start[kStrip];    // where the first pixel of the strip would lie
+  std::uint32_t pixels[kStrip];  // a bit for each
+
+  void set(const PixelStrip& strip);
+  // The strip's pixels, `by` further on; 0 where their bit in `inside` is not set.
+  void load(const BFloat16* from, std::int64_t by, std::uint32_t inside, BFloat16* to) const;
+};
+
 }  // namespace thalweg::cpu::amx

@@ -44,13 +44,15 @@ class TapRows {
   // The 32 pixels from `first` on, of which `count` exist.
   void set(std::int64_t first, std::int64_t count) {
     strip_.set(grid_, first, count);
-    if (buffer_) fill_buffer();
+    if (!buffer_) return;
+    is_turned() ? fill_turned() : fill_buffer();
   }
 
   // Depths p … p + depth of the pixels, as a strip of rows.
   void rows(std::int64_t p, std::int64_t depth, BFloat16* to) const {
     if (buffer_) {
-      pack_rows(buffer_ + p, this->depth(), kStrip, depth, to);
+      is_turned() ? pack_rows_transposed(buffer_ + p * kStrip, kStrip, kStrip, depth, to)
+                  : pack_rows(buffer_ + p, this->depth(), kStrip, depth, to);
       return;
     }
     const std::int64_t of_tap = tap_depth(channels_), end = p + depth;
@@ -65,8 +67,9 @@ class TapRows {
   // The pixels are depths: 32 of them at columns column … column + 32, as one step of a strip of columns.
   void columns(std::int64_t column, BFloat16* to) const {
     if (buffer_) {
-      const std::int64_t all = depth();
-      pack_columns(buffer_ + column, all, std::min(kStrip, all - column), kStep, to);
+      const std::int64_t all = depth(), count = std::min(kStrip, all - column);
+      is_turned() ? pack_columns_transposed(buffer_ + column * kStrip, kStrip, count, kStep, to)
+                  : pack_columns(buffer_ + column, all, count, kStep, to);
       return;
     }
     const std::int64_t of_tap = tap_depth(channels_), channel = column % of_tap;
@@ -74,6 +77,17 @@ class TapRows {
   }
 
  private:
+  bool is_turned() const { return channels_ == 1; }
+
+  void fill_turned() {
+    Stretches stretches;
+    stretches.set(strip_);
+    for (std::int64_t tap = 0; tap < taps_.count; ++tap) {
+      const Triple& offset = taps_.offset[static_cast<std::size_t>(tap)];
+      stretches.load(from_, grid_.moved(offset), strip_.inside(grid_, offset), buffer_ + tap * kStrip);
+    }
+  }
+
   Rows rows_at(std::int64_t tap, std::int64_t channel) const {
     const Triple& offset = taps_.offset[static_cast<std::size_t>(tap)];
     return {from_ + grid_.moved(offset) * channels_ + channel, channels_, strip_.index, strip_.inside(grid_, offset)};
