@@ -1,6 +1,8 @@
 // One update by 1,024 examples: at once, and as 8 micro-batches of 128 that are accumulated. Compiled steps with Adam.
+#include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <span>
 
 #include "bench/support/timing.h"
 #include "models/models.h"
@@ -112,7 +114,8 @@ class Products {
 
   void run() {
     for (const auto& [gemm, to] : list_)
-      cpu::gemm(gemm, operand_.data(), operand_.data(), results_.data() + to, workspace_);
+      cpu::gemm(gemm, operand_.data(), operand_.data(), results_.data() + to,
+                std::as_writable_bytes(std::span(workspace_)));
   }
 
  private:
@@ -120,13 +123,16 @@ class Products {
 
   void add(const cpu::Gemm& gemm, std::size_t to) {
     list_.emplace_back(gemm, to);
-    workspace_.resize(std::max(workspace_.size(), cpu::gemm_workspace(gemm)));
+    workspace_.resize(std::max(workspace_.size(), cpu::gemm_workspace(gemm) / sizeof(Line) + 1));
   }
 
   std::vector<std::pair<cpu::Gemm, std::size_t>> list_;
   std::size_t gradients_ = activations;
   std::vector<float> operand_ = std::vector<float>(1 << 20, 0.5f), results_;
-  std::vector<std::byte> workspace_;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> workspace_;
 };
 
 // What no way of accumulation can be faster than: the same products in parts, and in parts that are added up.

@@ -80,7 +80,8 @@ void cut_for_few_rows(const Gemm& gemm, Partition& p) {
 // Rows and columns of tiles of AMX do not change sums, only depths do: rows may be cut by the number of threads.
 void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   const std::int64_t depth_bytes = std::min(gemm.k, amx::max_depth(gemm.dtype)) * 2 * amx::parts_of(gemm.dtype);
-  const std::int64_t columns = std::clamp<std::int64_t>(kAmxColumnBytes / depth_bytes / 64 * 64, 128, 1024);
+  const std::int64_t bytes = gemm.m > kAmxRows ? kAmxColumnBytes : kAmxColumnBytes / 2;  // few rows: less scratch
+  const std::int64_t columns = std::clamp<std::int64_t>(bytes / depth_bytes / 64 * 64, 128, 1024);
   cut_columns(gemm, ceil_div(gemm.n, columns), p);
   cut_rows(gemm, std::max<std::int64_t>(1, gemm.m / kAmxRows), amx::kStrip, p);
   if (gemm.batch * p.m_tiles * p.n_tiles < wanted && cut_depth(gemm, wanted, p)) return;
@@ -129,9 +130,9 @@ Way way_of(Provider provider, const Gemm& gemm) {
                     static_cast<int>(provider));
   const bool repacks = gemm.transpose_b || gemm.dtype == DType::bf16;
   if (flops_of(gemm) < (repacks ? kBuiltinRepackFlops : kBuiltinFlops)) return Way::builtin;
+  if (amx::supported(tile) && amx::pays(tile)) return Way::amx;
   if (has_few_rows(gemm) && TurnedTile::pays(tile)) return Way::turned;
   if (has_few_rows(gemm) && !gemm.transpose_b) return Way::thin;
-  if (amx::supported(tile) && amx::pays(tile)) return Way::amx;
   if (onednn::supported(tile)) return Way::onednn;
   return sum_dtype(gemm.dtype) != gemm.dtype && WidenedTile(tile).is_supported() ? Way::widened : Way::builtin;
 }
@@ -151,10 +152,10 @@ Partition partition_of(const Gemm& gemm, Way way) {
     return p;
   }
   const std::int64_t wanted = tasks_wanted(total, task_flops);
-  if (has_few_rows(gemm))
-    cut_for_few_rows(gemm, p);
-  else if (way == Way::amx)
+  if (way == Way::amx)
     cut_for_amx(gemm, wanted, p);
+  else if (has_few_rows(gemm))
+    cut_for_few_rows(gemm, p);
   else
     cut_for_libraries(gemm, wanted, p);
   p.tasks = gemm.batch * p.m_tiles * p.n_tiles * p.k_blocks;

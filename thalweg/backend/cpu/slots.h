@@ -32,6 +32,8 @@ inline void run_in_slots(const WorkspaceLayout& layout, std::span<std::byte> wor
   if (layout.slot_bytes == 0) return parallel_for(layout.tasks, [&](std::int64_t task) { body(task, nullptr); });
   TW_CHECK_INTERNAL(workspace.size() >= layout.shared_bytes + layout.slot_bytes, "workspace", "needs {} bytes, got {}",
                     layout.shared_bytes + layout.slot_bytes, workspace.size());
+  TW_CHECK_INTERNAL(reinterpret_cast<std::uintptr_t>(workspace.data()) % 64 == 0, "workspace",
+                    "is to be aligned to 64 bytes");
   const auto slots = static_cast<std::int64_t>((workspace.size() - layout.shared_bytes) / layout.slot_bytes);
   std::atomic<std::int64_t> next{0};
   parallel_for(std::min(slots, layout.tasks), [&](std::int64_t slot) {
