@@ -198,6 +198,18 @@ TEST_P(ConvolutionTest, amx_equals_a_plain_loop) {
   }
 }
 
+// Windows far larger than the image, of which some offsets do not fit into 32 bits.
+TEST_P(ConvolutionTest, absurd_windows_are_computed_at_once) {
+  Convolution wide;
+  wide.dtype = GetParam(), wide.spatial = 1, wide.batch = 2, wide.in_channels = wide.out_channels = 32;
+  wide.input = {4, 1, 1}, wide.kernel = {9, 1, 1}, wide.output = {4, 1, 1}, wide.dilation = {1 << 30, 1, 1};
+  wide.pad_before = wide.pad_after = {std::int64_t{4} << 30, 0, 0};
+  expect_exact(Provider::automatic, wide);
+  Convolution sparse = two_dimensional(GetParam(), 2, 4, 3, 2, 1);
+  sparse.stride = {20000, 20000, 1};
+  expect_exact(Provider::automatic, sized(sparse));
+}
+
 TEST_P(ConvolutionTest, zero_sizes_are_fine) {
   Convolution empty = two_dimensional(GetParam(), 0, 4, 2, 3, 3);
   expect_exact(Provider::automatic, empty);

@@ -245,11 +245,11 @@ struct Sums {
   }
 };
 
-std::vector<float> random_floats(std::int64_t count, unsigned seed) {
+std::vector<float> random_floats(std::int64_t count, unsigned seed, float spread = 6) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
   std::vector<float> made(static_cast<std::size_t>(count));
-  for (float& value : made) value = normal(generator) * std::exp2(normal(generator) * 6);
+  for (float& value : made) value = normal(generator) * std::exp2(normal(generator) * spread);
   return made;
 }
 
@@ -263,6 +263,26 @@ TEST(GemmAmx, f32_in_three_parts_is_as_accurate_as_f32) {
     EXPECT_LT(tiles.mean_error, 1.2 * vectors.mean_error) << depth;
     EXPECT_LT(tiles.largest_error, 1.5 * vectors.largest_error) << depth;
   }
+}
+
+// Parts of numbers near the ends of the range would be lost or infinite.
+TEST(GemmAmx, f32_is_as_accurate_at_the_ends_of_its_range) {
+  if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
+  struct Scales {
+    float a, b;
+  };
+  const Gemm gemm = plain(DType::f32, 70, 90, 300);
+  for (const Scales& scales :
+       {Scales{1e-33f, 1e30f}, {1e-37f, 1e30f}, {1e-17f, 1e-17f}, {1e-19f, 1e-19f}, {1e18f, 1e18f}}) {
+    auto a = random_floats(gemm.m * gemm.k, 1, 0), b = random_floats(gemm.k * gemm.n, 2, 0);
+    for (float& value : a) value *= scales.a;
+    for (float& value : b) value *= scales.b;
+    const Sums tiles(Provider::amx, gemm, a, b), vectors(Provider::builtin, gemm, a, b);
+    EXPECT_LT(tiles.largest_error, 2 * vectors.largest_error) << scales.a << " " << scales.b;
+  }
+  std::vector<float> a(static_cast<std::size_t>(gemm.m * gemm.k)), b(static_cast<std::size_t>(gemm.k * gemm.n));
+  a[0] = a[1] = 1.84458e19f, b[0] = 1.84475e19f, b[90] = -1.8447e19f;  // each rounds up, and its product too
+  EXPECT_EQ(Sums(Provider::amx, gemm, a, b).f32, Sums(Provider::builtin, gemm, a, b).f32);
 }
 
 TEST(GemmAmx, what_is_not_finite_stays_what_it_is) {

@@ -154,24 +154,29 @@ return %3, %5
 }
 
 TEST(Passes, fold_transposes_joins_and_turns_at_once) {
-  const Graph graph = traced({matrix, matrix}, [](const List& x) {
+  const Graph graph = traced({{f32, {2, 3, 4}}, {f32, {2, 3, 4}}}, [](const List& x) {
     const Tensor seen = concat({x[1], x[0]}, 1);
-    return List{transpose(concat({x[0], x[1]}, 0), {1, 0}), transpose(seen, {1, 0}), seen};
+    return List{transpose(concat({x[0], x[1]}, 0), {1, 0, 2}), transpose(seen, {1, 0, 2}), seen,
+                transpose(concat({x[0], x[0]}, 0), {0, 2, 1})};
   });
   expect_pass(fold_transposes, graph, R"(
-function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
-%2 f32 [2, 6] = concat %1 %0 {axis = 1, perm = []}
-%3 f32 [4, 3] = concat %0 %1 {axis = 0, perm = []}
-%4 f32 [3, 4] = transpose %3 {perm = [1, 0]}
-%5 f32 [6, 2] = transpose %2 {perm = [1, 0]}
-return %4, %5, %2
+function "f" (%0 f32 [2, 3, 4], %1 f32 [2, 3, 4])
+%2 f32 [2, 6, 4] = concat %1 %0 {axis = 1, perm = []}
+%3 f32 [4, 3, 4] = concat %0 %1 {axis = 0, perm = []}
+%4 f32 [3, 4, 4] = transpose %3 {perm = [1, 0, 2]}
+%5 f32 [6, 2, 4] = transpose %2 {perm = [1, 0, 2]}
+%6 f32 [4, 3, 4] = concat %0 %0 {axis = 0, perm = []}
+%7 f32 [4, 4, 3] = transpose %6 {perm = [0, 2, 1]}
+return %4, %5, %2, %7
 )",
               R"(
-function "f" (%0 f32 [2, 3], %1 f32 [2, 3])
-%2 f32 [2, 6] = concat %1 %0 {axis = 1, perm = []}
-%4 f32 [3, 4] = concat %0 %1 {axis = 0, perm = [1, 0]}
-%5 f32 [6, 2] = transpose %2 {perm = [1, 0]}
-return %4, %5, %2
+function "f" (%0 f32 [2, 3, 4], %1 f32 [2, 3, 4])
+%2 f32 [2, 6, 4] = concat %1 %0 {axis = 1, perm = []}
+%4 f32 [3, 4, 4] = concat %0 %1 {axis = 0, perm = [1, 0, 2]}
+%5 f32 [6, 2, 4] = transpose %2 {perm = [1, 0, 2]}
+%6 f32 [4, 3, 4] = concat %0 %0 {axis = 0, perm = []}
+%7 f32 [4, 4, 3] = transpose %6 {perm = [0, 2, 1]}
+return %4, %5, %2, %7
 )");
 }
 

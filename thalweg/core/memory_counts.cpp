@@ -1,8 +1,10 @@
 #include "thalweg/core/memory_counts.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace thalweg::memory {
@@ -44,7 +46,8 @@ struct Closer {
     Shares* gone = std::exchange(own, nullptr);
     if (!gone) return;
     auto& all = threads();
-    const std::lock_guard lock(all.mutex);
+    const std::unique_lock lock(all.mutex, std::try_to_lock);
+    if (!lock) return;  // the share stays; a process that was forked meanwhile would wait for ever
     Shares::for_each(all.ended, *gone, [](Count& sum, Count& share) { sum.fetch_add(share.load()); });
     Shares** at = &all.first;
     while (*at != gone) at = &(*at)->next;
@@ -58,7 +61,8 @@ Shares* make_own() {
   if (closed) return nullptr;
   (void)&closer;  // makes it
   auto& all = threads();
-  auto* made = new Shares;
+  auto* made = new (std::nothrow) Shares;
+  if (!made) return nullptr;
   const std::lock_guard lock(all.mutex);
   made->next = std::exchange(all.first, made);
   return own = made;
@@ -80,7 +84,7 @@ std::int64_t sum(Get&& get) {
   const std::lock_guard lock(all.mutex);
   std::int64_t total = get(all.ended).load(std::memory_order_relaxed);
   for (Shares* share = all.first; share; share = share->next) total += get(*share).load(std::memory_order_relaxed);
-  return total;
+  return std::max<std::int64_t>(total, 0);
 }
 
 auto owned_by(int owner) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sums over all threads. Each adds to a share of its own, so that threads that make and free tensors at the same time do
-// not wait for each other's cache lines; reading goes through all shares.
+// Sums over all threads. Each adds to a share of its own, so that threads that make and free tensors at the same time
+// do not wait for each other's cache lines; reading goes through all shares, and is exact while nobody else allocates.
 #include <cstdint>
 
 namespace thalweg::memory {

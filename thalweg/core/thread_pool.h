@@ -9,7 +9,8 @@
 namespace thalweg {
 
 // Where work runs. A host program may supply its own (config::set_thread_pool); otherwise one is made once.
-// Task lists depend on shapes alone, never on threads(), so results have the same bits for any pool.
+// What is summed in which order depends on shapes alone, never on threads(), so results have the same bits for any
+// pool.
 class TW_API ThreadPool {
  public:
   virtual ~ThreadPool();

@@ -74,6 +74,15 @@ double flops_of(const Convolution& c) {
   return 2.0 * static_cast<double>(elements_of_y(c)) * static_cast<double>(products_of_one);
 }
 
+bool reaches_far(const Convolution& c) {
+  constexpr std::int64_t far = 1 << 24;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i)
+    if (std::max({c.input[i], c.output[i], c.stride[i], c.kernel[i], c.pad_before[i], c.pad_after[i]}) >= far ||
+        c.dilation[i] * (c.kernel[i] - 1) >= far || c.output[i] * c.stride[i] >= 4 * far)
+      return true;
+  return false;
+}
+
 std::int64_t weight_partials(double flops, std::size_t weights_bytes) {
   const double worth = std::clamp(flops / 4e6, 1.0, 8.0),
                fitting = 16.0 * 1024 * 1024 / static_cast<double>(weights_bytes);

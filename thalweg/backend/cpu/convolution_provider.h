@@ -23,6 +23,9 @@ std::int64_t elements_of_x(const Convolution& convolution);
 std::int64_t elements_of_w(const Convolution& convolution);
 std::int64_t elements_of_y(const Convolution& convolution);
 
+// Whether its windows reach beyond what 32 bits can count, as no image needs: the built-in loops alone take those.
+bool reaches_far(const Convolution& convolution);
+
 // How many partial sums of weights_bytes a weight gradient of that many FLOPs is worth: up to 8, at most 16 MiB of
 // them, but two of any size for large work.
 std::int64_t weight_partials(double flops, std::size_t weights_bytes);

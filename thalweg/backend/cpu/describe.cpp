@@ -94,7 +94,8 @@ bool amx_without_tiles() {
 std::string amx_state() {
   if (!announces_amx()) return "absent";
   if ((saved_registers() & kTiles) != kTiles) return "announced, but the system does not save its registers";
-  if (!amx::usable()) return "announced, but not used: a trial of its tiles failed";
+  if (!amx::usable())
+    return "announced, but not used: the system grants no memory for tiles, or a trial of them failed";
   return amx_without_tiles() ? "usable, although its palette leaf is empty" : "usable";
 }
 

@@ -88,6 +88,7 @@ void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   const std::int64_t have = gemm.batch * p.n_tiles, threads = std::max(1, config::threads());
   const std::int64_t at_most = ceil_div(gemm.m, 2 * amx::kStrip), enough = ceil_div(4 * threads, have);
   std::int64_t rows = std::clamp<std::int64_t>(gemm.m / kAmxRows, 1, enough);
+  if (gemm.k > amx::max_depth(gemm.dtype)) rows = std::max(rows, gemm.m / (4 * kAmxRows));  // their sums may wait
   while (rows < std::min(at_most, enough) && have * rows % threads != 0)
     ++rows;  // 3 tasks would keep 2 threads waiting for one
   cut_rows(gemm, rows, amx::kStrip, p);

@@ -22,7 +22,7 @@ struct Partition {
   std::int64_t m_tiles = 1, n_tiles = 1, k_blocks = 1, tasks = 1;
 };
 
-// By shape and dtype alone, so that results have the same bits for any number of threads.
+// Sums are cut by shape and dtype alone, so that results have the same bits for any number of threads.
 Partition partition_of(const Gemm& gemm, Way way);
 
 DType result_dtype(const Gemm& gemm);

@@ -41,7 +41,8 @@ Graph fold_transposes(Graph graph) {
     if (is_op(node, transpose_info())) {
       const auto input = static_cast<std::size_t>(node.inputs[0]);
       const Node* before = maker[input];
-      if (before && is_op(*before, concat_info()) && uses[input] == 1 && integers_field(*before, "perm").empty())
+      if (before && is_op(*before, concat_info()) && uses[input] == 1 && integers_field(*before, "perm").empty() &&
+          !swaps_last_two(node))  // a product may read that as it is
         join_transposed(node, *before);
     }
     if (is_op(node, matmul_info()))

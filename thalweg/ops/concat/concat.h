@@ -8,8 +8,8 @@ namespace thalweg {
 
 // The tensors one after the other along an axis; the other sizes and the dtypes are equal.
 TW_API Tensor concat(const std::vector<Tensor>& list, std::int64_t axis);
-// The same, then transposed, in one pass: what compiled functions make of both.
-TW_API Tensor concat_transposed(const std::vector<Tensor>& list, int axis, const Ints& perm);
+// The same, then transposed, in one pass: what compiled functions make of both. The axes are to be right.
+Tensor concat_transposed(const std::vector<Tensor>& list, int axis, const Ints& perm);
 // Tensors of one shape as slices of a new axis: k of [a, b] at axis 1 -> [a, k, b].
 TW_API Tensor stack(const std::vector<Tensor>& list, std::int64_t axis = 0);
 

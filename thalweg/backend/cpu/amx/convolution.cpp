@@ -13,8 +13,8 @@ constexpr double kTaskFlops = 1e7;
 constexpr std::int64_t kColumns = 5 << 17;  // elements of all depths of a tile's columns
 
 // How many tasks a convolution is worth, an even number.
-std::int64_t tasks_wanted(double flops) {
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(flops / kTaskFlops) / 2 * 2, 1, 16);
+std::int64_t tasks_wanted(double flops, std::int64_t most) {
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(flops / kTaskFlops) / 2 * 2, 1, most);
 }
 
 // An output, or the gradient of an input over one phase of it: pixels x (taps, channels) times weights.
@@ -58,7 +58,8 @@ class Outputs {
     const std::int64_t fitting = std::clamp<std::int64_t>(kColumns / shape_.k / kStrip * kStrip, 64, 1024);
     n_tile_ = std::min(shape_.n, round_up(ceil_div(shape_.n, ceil_div(shape_.n, fitting)), kStrip));
     n_tiles_ = ceil_div(shape_.n, n_tile_);
-    const std::int64_t parts = std::max<std::int64_t>(1, tasks_wanted(flops) / n_tiles_);
+    const std::int64_t most = std::max<std::int64_t>(16, 4 * config::threads());  // cuts of pixels change no sum
+    const std::int64_t parts = std::max<std::int64_t>(1, tasks_wanted(flops, most) / n_tiles_);
     m_tile_ = std::min(shape_.m, round_up(ceil_div(shape_.m, parts), kStrip));
     layout_.tasks = n_tiles_ * ceil_div(shape_.m, m_tile_);
     layout_.slot_bytes = align_up(buffer_bytes() + scratch_bytes({m_tile_, n_tile_, shape_.k}));
@@ -77,14 +78,14 @@ class Outputs {
     const auto columns = [&](BFloat16* strips) {
       for (std::int64_t at = 0; at < shape.n; at += kStrip)
         pack_weights(w, column + at, std::min(kStrip, shape.n - at), strips + at / kStrip * shape.strip_size());
-      return true;
+      return Range();
     };
     const auto rows = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* strip) {
       const std::int64_t count = std::min(kStrip, shape.m - row);
       if (p == 0) source.set(first + row, count);
       if (p == 0 && scattered) to.set(to_, first + row, count);
       source.rows(p, depth, strip);
-      return true;
+      return Range();
     };
     const auto store = [&](std::int64_t row, std::int64_t at, const float* block) {
       const std::int64_t m = std::min(kStrip, shape.m - row), n = std::min(kStrip, shape.n - at);
@@ -129,7 +130,7 @@ class Weights {
     pixels_ = c.batch * grid_.pixels();
     columns_ = taps_.count * of_tap;
     const double flops = flops_of(c);
-    const std::int64_t wanted = tasks_wanted(flops);
+    const std::int64_t wanted = tasks_wanted(flops, 16);
     parts_ =
         std::clamp<std::int64_t>(std::min(weight_partials(flops, weight_bytes()), pixels_ / kMinPixels), 1, wanted);
     const std::int64_t tiles = std::clamp<std::int64_t>(wanted / parts_, 1, ceil_div(columns_, 4 * kStrip));
@@ -221,8 +222,7 @@ std::size_t bytes_of(const WorkspaceLayout& layout) {
 
 bool supported(const Convolution& c) {
   if (c.dtype != DType::bf16 || c.groups != 1 || !usable()) return false;
-  const Image image(c);
-  return image.taps() <= kMaxTaps && std::max({image.input[0], image.input[1], image.input[2]}) < (1 << 24);
+  return !reaches_far(c) && Image(c).taps() <= kMaxTaps;
 }
 
 std::size_t convolution_workspace(Direction direction, const Convolution& c) {
@@ -240,12 +240,9 @@ void convolution(Direction direction, const Convolution& c, const ConvolutionOpe
   const Image image(c);
   if (direction == Direction::forward) return Outputs(c, image).run(operands, workspace);
   if (direction == Direction::backward_weights) return Weights(c, image).run(operands, workspace);
-  for (std::int64_t i = 0; i < Phase::count(image); ++i) {
-    const Outputs phase(c, image, Phase(image, i));
-    if (i == 0 && Phase::count(image) > 1)  // inputs that no tap sees
-      std::memset(operands.out, 0, static_cast<std::size_t>(elements_of_x(c)) * sizeof(BFloat16));
-    phase.run(operands, workspace);
-  }
+  if (Phase::count(image) > 1)  // there may be inputs that no tap sees
+    std::memset(operands.out, 0, static_cast<std::size_t>(elements_of_x(c)) * sizeof(BFloat16));
+  for (std::int64_t i = 0; i < Phase::count(image); ++i) Outputs(c, image, Phase(image, i)).run(operands, workspace);
 }
 
 }  // namespace thalweg::cpu::amx

@@ -11,24 +11,23 @@ namespace {
 
 constexpr std::int64_t kPackDepth = 4 * kStep;
 
-template <class S>
 Shape shape_of(const GemmTile& tile) {
   return {tile.m, tile.n, std::min(tile.k, max_depth(tile.dtype)), parts_of(tile.dtype)};
 }
 
 template <class S, class Out>
 void run(const GemmTile& tile, const S* a, const S* b, Out* c, std::byte* scratch) {
-  const Shape shape = shape_of<S>(tile);
+  const Shape shape = shape_of(tile);
   const auto columns = [&](BFloat16* to) {
-    bool finite = true;
+    Range range;
     for (std::int64_t p = 0; p < tile.k; p += kPackDepth)  // what strips share of pages and lines is read at a time
       for (std::int64_t column = 0; column < tile.n; column += kStrip) {
         const std::int64_t count = std::min(kStrip, tile.n - column), depth = std::min(kPackDepth, tile.k - p);
         BFloat16* at = to + column / kStrip * shape.strip_size() + p / kStep * shape.step_size();
-        finite &= tile.transpose_b ? pack_columns_transposed(b + column * tile.ldb + p, tile.ldb, count, depth, at)
-                                   : pack_columns(b + p * tile.ldb + column, tile.ldb, count, depth, at);
+        range.add(tile.transpose_b ? pack_columns_transposed(b + column * tile.ldb + p, tile.ldb, count, depth, at)
+                                   : pack_columns(b + p * tile.ldb + column, tile.ldb, count, depth, at));
       }
-    return finite;
+    return range;
   };
   const auto rows = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* to) {
     const std::int64_t count = std::min(kStrip, tile.m - row);
@@ -88,10 +87,7 @@ bool pays(const GemmTile& tile) {
   return 2 * m * n * k / 330 + packs + sums < 0.9 * 2 * m * n * k / 155;
 }
 
-std::size_t gemm_scratch(const GemmTile& tile) {
-  if (tile.dtype == DType::f32) return scratch_bytes(shape_of<float>(tile));
-  return sums_bytes(tile) + scratch_bytes(shape_of<BFloat16>(tile));
-}
+std::size_t gemm_scratch(const GemmTile& tile) { return sums_bytes(tile) + scratch_bytes(shape_of(tile)); }
 
 void gemm_tile(const GemmTile& tile, const void* a_at, const void* b_at, void* c, std::byte* scratch) {
   if (tile.dtype == DType::f32)

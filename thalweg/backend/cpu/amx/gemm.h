@@ -1,10 +1,11 @@
 #pragma once
 
+#include "thalweg/backend/cpu/amx/tiles.h"
 #include "thalweg/backend/cpu/gemm_tile.h"
 
 namespace thalweg::cpu::amx {
 
-constexpr std::int64_t parts_of(DType dtype) { return dtype == DType::f32 ? 3 : 1; }
+constexpr std::int64_t parts_of(DType dtype) { return dtype == DType::f32 ? kParts : 1; }
 
 // Deeper products are sums of such.
 constexpr std::int64_t max_depth(DType dtype) { return dtype == DType::f32 ? 256 : 2048; }

@@ -33,10 +33,11 @@ struct Image {
 struct Phase {
   Triple first{0, 0, 0};
 
-  Phase(const Image& image, std::int64_t i)
-      : first{i / (image.stride[1] * image.stride[2]), i / image.stride[2] % image.stride[1], i % image.stride[2]} {}
+  Phase(const Image& image, std::int64_t i) {
+    for (std::size_t axis = 3; axis-- > 0; i /= counted(image, axis)) first[axis] = i % counted(image, axis);
+  }
 
-  static std::int64_t count(const Image& image) { return image.stride[0] * image.stride[1] * image.stride[2]; }
+  static std::int64_t count(const Image& image) { return counted(image, 0) * counted(image, 1) * counted(image, 2); }
 
   // The inputs, counted by stride, over the outputs.
   Grid over_outputs(const Image& image) const { return {counts(image), {1, 1, 1}, {0, 0, 0}, image.output}; }
@@ -54,14 +55,12 @@ struct Phase {
     return true;
   }
 
-  std::int64_t taps(const Image& image) const {
-    std::int64_t found = 0;
-    Triple ignored;
-    for (std::int64_t i = 0; i < image.taps(); ++i) found += offset(image, i, ignored) ? 1 : 0;
-    return found;
+ private:
+  // Where an image ends before the stride does, the rest of its phases are empty.
+  static std::int64_t counted(const Image& image, std::size_t axis) {
+    return std::min(image.stride[axis], image.input[axis]);
   }
 
- private:
   Triple counts(const Image& image) const {
     Triple made;
     for (std::size_t axis = 0; axis < 3; ++axis)

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace thalweg::cpu::amx {
 namespace {
@@ -86,24 +87,27 @@ struct Parts<BFloat16> {
   static constexpr int count = 1;
   __m512i part[1];
 
-  TW_AMX Parts(const BFloat16* from, __mmask32 mask, __mmask32&) : part{_mm512_maskz_loadu_epi16(mask, from)} {}
+  TW_AMX Parts(const BFloat16* from, __mmask32 mask) : part{_mm512_maskz_loadu_epi16(mask, from)} {}
 };
 
 template <>
 struct Parts<float> {
   static constexpr int count = kParts;
   __m512i part[kParts];
+  __m512i size[2];  // without signs: 16 numbers each
 
-  TW_AMX Parts(const float* from, __mmask32 mask, __mmask32& infinite)
+  TW_AMX Parts(const float* from, __mmask32 mask)
       : Parts(_mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask), from),
-              _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask >> 16), from + 16), infinite) {}
+              _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask >> 16), from + 16)) {}
 
-  TW_AMX Parts(__m512i low_bits, __m512i high_bits, __mmask32& infinite) {
-    const Half low(low_bits, infinite), high(high_bits, infinite);
+  TW_AMX Parts(__m512i low_bits, __m512i high_bits) {
+    const Half low(low_bits), high(high_bits);
     const __m512i upper = _mm512_set_epi32(0x003f003d, 0x003b0039, 0x00370035, 0x00330031, 0x002f002d, 0x002b0029,
                                            0x00270025, 0x00230021, 0x001f001d, 0x001b0019, 0x00170015, 0x00130011,
                                            0x000f000d, 0x000b0009, 0x00070005, 0x00030001);  // of each number
     for (int i = 0; i < kParts; ++i) part[i] = _mm512_permutex2var_epi16(low.part[i], upper, high.part[i]);
+    size[0] = _mm512_and_si512(low_bits, _mm512_set1_epi32(0x7fffffff));
+    size[1] = _mm512_and_si512(high_bits, _mm512_set1_epi32(0x7fffffff));
   }
 
  private:
@@ -111,9 +115,7 @@ struct Parts<float> {
   struct Half {
     __m512i part[kParts];
 
-    TW_AMX Half(__m512i bits, __mmask32& infinite) {
-      const __m512i size = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
-      infinite |= _mm512_cmpge_epu32_mask(size, _mm512_set1_epi32(0x7f7f8000));  // or rounded to infinity
+    TW_AMX explicit Half(__m512i bits) {
       part[0] = rounded(bits);
       const __m512 rest = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(part[0]));
       part[1] = rounded(_mm512_castps_si512(rest));
@@ -126,31 +128,77 @@ struct Parts<float> {
   };
 };
 
+// The largest numbers of 32 rows, or of 32 columns that lie in lanes: as bits without a sign, which are in the order of
+// the numbers, infinity and NaN above all.
+template <class S>
+struct Largest {
+  TW_AMX void see_row(std::int64_t, const Parts<S>&) {}
+  TW_AMX void see_columns(const Parts<S>&) {}
+  TW_AMX Range of_rows() const { return {}; }
+  TW_AMX Range of_columns() const { return {}; }
+};
+
+template <>
+struct Largest<float> {
+  __m512i seen[kStrip] = {};  // of columns: the first two
+
+  TW_AMX void see_row(std::int64_t row, const Parts<float>& parts) {
+    seen[row] = _mm512_max_epu32(seen[row], _mm512_max_epu32(parts.size[0], parts.size[1]));
+  }
+  TW_AMX void see_columns(const Parts<float>& parts) {
+    seen[0] = _mm512_max_epu32(seen[0], parts.size[0]);
+    seen[1] = _mm512_max_epu32(seen[1], parts.size[1]);
+  }
+  TW_AMX Range of_rows() const {
+    Range range;
+    for (const __m512i& row : seen) add(_mm512_reduce_max_epu32(row), range);
+    return range;
+  }
+  TW_AMX Range of_columns() const {
+    Range range;
+    for (int i = 0; i < 2; ++i) {
+      alignas(64) std::uint32_t sizes[16];
+      _mm512_store_si512(sizes, seen[i]);
+      for (const std::uint32_t size : sizes) add(size, range);
+    }
+    return range;
+  }
+
+ private:
+  static void add(std::uint32_t size, Range& range) {
+    constexpr std::uint32_t infinity = 0x7f800000;
+    range.add(std::bit_cast<float>(std::min(size, infinity)));
+  }
+};
+
 }  // namespace
 
 template <class S>
-TW_AMX bool pack_rows(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip) {
-  __mmask32 infinite = 0;
+TW_AMX Range pack_rows(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip) {
+  Largest<S> largest;
   for (std::int64_t p = 0; p < depth; p += kStep, strip += Parts<S>::count * 2 * kTileSize) {
     const __mmask32 mask = first32(depth - p);
     for (std::int64_t i = 0; i < kStrip; ++i) {
-      const Parts<S> parts(from + i * ld + p, i < rows ? mask : 0, infinite);
+      const Parts<S> parts(from + i * ld + p, i < rows ? mask : 0);
+      largest.see_row(i, parts);
       for (int part = 0; part < Parts<S>::count; ++part)
         _mm512_store_si512(strip + part * 2 * kTileSize + i * kStep, parts.part[part]);
     }
   }
-  return infinite == 0;
+  return largest.of_rows();
 }
 
 template <class S>
-TW_AMX bool pack_columns(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip) {
-  __mmask32 infinite = 0;
+TW_AMX Range pack_columns(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip) {
+  Largest<S> largest;
   const __mmask32 mask = first32(columns);
   for (std::int64_t p = 0; p < depth; p += kStep, strip += Parts<S>::count * 2 * kTileSize)
     for (std::int64_t pair = 0; pair < 16; ++pair) {
       const std::int64_t at = p + 2 * pair;
-      const Parts<S> even(from + at * ld, at < depth ? mask : 0, infinite);
-      const Parts<S> odd(from + (at + 1) * ld, at + 1 < depth ? mask : 0, infinite);
+      const Parts<S> even(from + at * ld, at < depth ? mask : 0);
+      const Parts<S> odd(from + (at + 1) * ld, at + 1 < depth ? mask : 0);
+      largest.see_columns(even);
+      largest.see_columns(odd);
       for (int part = 0; part < Parts<S>::count; ++part) {
         BFloat16* to = strip + part * 2 * kTileSize + pair * kStep;
         const Interleaved both(even.part[part], odd.part[part]);
@@ -158,15 +206,15 @@ TW_AMX bool pack_columns(const S* from, std::int64_t ld, std::int64_t columns, s
         _mm512_store_si512(to + kTileSize, both.high);
       }
     }
-  return infinite == 0;
+  return largest.of_columns();
 }
 
 namespace {
 
 // Fewer shuffles than three times those of the general form.
-TW_AMX bool pack_floats_transposed(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
-                                   BFloat16* strip) {
-  __mmask32 infinite = 0;
+TW_AMX Range pack_floats_transposed(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
+                                    BFloat16* strip) {
+  Largest<float> largest;
   __m512i r[2][16];
   for (std::int64_t p = 0; p < depth; p += kStep, strip += kParts * 2 * kTileSize)
     for (std::int64_t half = 0; half < 2; ++half) {
@@ -177,42 +225,43 @@ TW_AMX bool pack_floats_transposed(const float* from, std::int64_t ld, std::int6
       transpose(r[0]);
       transpose(r[1]);
       for (std::int64_t i = 0; i < 16; ++i) {
-        const Parts<float> parts(r[0][i], r[1][i], infinite);
+        const Parts<float> parts(r[0][i], r[1][i]);
+        largest.see_row(16 * half + i, parts);
         for (std::int64_t part = 0; part < kParts; ++part)
           _mm512_store_si512(strip + (2 * part + half) * kTileSize + i * kStep, parts.part[part]);
       }
     }
-  return infinite == 0;
+  return largest.of_rows();
 }
 
 }  // namespace
 
 // Transposed as pairs of depths, tiles of columns are tiles of rows and the other way round.
 template <class S>
-TW_AMX bool pack_rows_transposed(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
-                                 BFloat16* strip) {
+TW_AMX Range pack_rows_transposed(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
+                                  BFloat16* strip) {
   if constexpr (std::is_same_v<S, float>) return pack_floats_transposed(from, ld, rows, depth, strip);
-  const bool finite = pack_columns(from, ld, rows, depth, strip);
+  const Range range = pack_columns(from, ld, rows, depth, strip);
   transpose_tiles(strip, (depth + kStep - 1) / kStep * Parts<S>::count * 2);
-  return finite;
+  return range;
 }
 
 template <class S>
-TW_AMX bool pack_columns_transposed(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
-                                    BFloat16* strip) {
-  const bool finite = pack_rows(from, ld, columns, depth, strip);
+TW_AMX Range pack_columns_transposed(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
+                                     BFloat16* strip) {
+  const Range range = pack_rows(from, ld, columns, depth, strip);
   transpose_tiles(strip, (depth + kStep - 1) / kStep * Parts<S>::count * 2);
-  return finite;
+  return range;
 }
 
-template bool pack_rows(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template bool pack_rows(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template bool pack_rows_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template bool pack_rows_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template bool pack_columns(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template bool pack_columns(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template bool pack_columns_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template bool pack_columns_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_rows(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_rows(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_rows_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_rows_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_columns(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_columns(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_columns_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
+template Range pack_columns_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
 
 TW_AMX void gather_rows(const Rows& rows, std::int64_t depth, BFloat16* strip) {
   for (std::int64_t p = 0; p < depth; p += kStep, strip += 2 * kTileSize) {

@@ -1,26 +1,53 @@
 #pragma once
 
 // Matrices into strips of tiles, as `multiply` reads them; what is missing of a tile is filled with zeros.
+#include <algorithm>
+#include <limits>
+
 #include "thalweg/backend/cpu/amx/tiles.h"
 
 namespace thalweg::cpu::amx {
 
-// Numbers are bf16 or, in three parts, f32. Each function says whether all were finite: parts of others do not add up
-// to them; of bf16 it does not look.
+// How large the numbers of rows or columns are: the largest, and the least of what each of them has as its largest,
+// those of zeros aside. Of bf16 nobody looks.
+struct Range {
+  float least = std::numeric_limits<float>::max(), most = 0;
+
+  void add(float largest) {
+    if (largest > 0) least = std::min(least, largest);
+    most = std::max(most, largest);
+  }
+  void add(const Range& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+  bool is_finite() const { return most < 0x1.fep127f; }  // and does not round to infinity
+};
+
+// Tiles take numbers below 2^-126 for 0, also where they are parts of larger ones, and parts may be rounded up:
+// products of f32 in parts are to stay away from both ends.
+inline bool fit(const Range& a, const Range& b) {
+  constexpr double low = 0x1p-100, high = 0x1p118;
+  if (!a.is_finite() || !b.is_finite()) return false;
+  const double least = static_cast<double>(a.least) * b.least, most = static_cast<double>(a.most) * b.most;
+  return most < high && std::min({least, static_cast<double>(a.least), static_cast<double>(b.least)}) > low;
+}
+
+// Numbers are bf16 or, in three parts, f32.
 
 // A strip of up to 32 rows, depths 0 … depth. `from` is [rows, depth], or [depth, rows] for the transposed form.
 template <class S>
-TW_AMX bool pack_rows(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip);
+TW_AMX Range pack_rows(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth, BFloat16* strip);
 template <class S>
-TW_AMX bool pack_rows_transposed(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
-                                 BFloat16* strip);
+TW_AMX Range pack_rows_transposed(const S* from, std::int64_t ld, std::int64_t rows, std::int64_t depth,
+                                  BFloat16* strip);
 
 // A strip of up to 32 columns. `from` is [depth, columns], or [columns, depth] for the transposed form.
 template <class S>
-TW_AMX bool pack_columns(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip);
+TW_AMX Range pack_columns(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip);
 template <class S>
-TW_AMX bool pack_columns_transposed(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
-                                    BFloat16* strip);
+TW_AMX Range pack_columns_transposed(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
+                                     BFloat16* strip);
 
 // 32 rows of a matrix that lie anywhere: row i at from + index[i] * ld, zeros where its bit in `inside` is not set.
 struct Rows {

@@ -42,32 +42,33 @@ struct Scratch {
 };
 
 // pack_columns(to) packs all columns, one strip of all depths after the other; pack_rows(row, p, depth, to) packs rows
-// row … row + 32 at depths p … p + depth; store(row, column, block) takes the sums of a block. Where a pack says that
-// not all is finite, give_up(row, rows) is asked for these rows instead, or for all of them.
+// row … row + 32 at depths p … p + depth; store(row, column, block) takes the sums of a block. Where the ranges of both
+// do not fit, give_up(row, rows) is asked for these rows instead, or for all of them.
 template <class PackColumns, class PackRows, class Store, class GiveUp>
 void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, PackRows&& pack_rows, Store&& store,
              GiveUp&& give_up) {
   const Scratch scratch(shape, at);
-  if (!pack_columns(scratch.columns)) return give_up(0, shape.m);
-  bool finite = true;
+  const Range columns_range = pack_columns(scratch.columns);
+  if (!columns_range.is_finite()) return give_up(0, shape.m);
+  bool fits = true;
   const auto multiply_strips = shape.parts == 1 ? multiply : multiply_parts;
   const std::int64_t chunk = shape.chunk();
   const Tiles tiles;
   for (std::int64_t row = 0; row < shape.m; row += kStrip) {
-    for (std::int64_t p = 0; p < shape.k && finite; p += chunk) {
+    for (std::int64_t p = 0; p < shape.k && fits; p += chunk) {
       const std::int64_t depth = std::min(chunk, shape.k - p);
-      finite = pack_rows(row, p, depth, scratch.rows);
-      for (std::int64_t s = 0; s < shape.column_strips() && finite; ++s) {
+      fits = fit(pack_rows(row, p, depth, scratch.rows), columns_range);
+      for (std::int64_t s = 0; s < shape.column_strips() && fits; ++s) {
         float* block = scratch.sums + (shape.is_chunked() ? s * kBlockSize : 0);
         const BFloat16* columns = scratch.columns + s * shape.strip_size() + p / kStep * shape.step_size();
         multiply_strips(scratch.rows, columns, ceil_div(depth, kStep), block, p > 0);
         if (!shape.is_chunked()) store(row, s * kStrip, block);
       }
     }
-    for (std::int64_t s = 0; s < shape.column_strips() && shape.is_chunked() && finite; ++s)
+    for (std::int64_t s = 0; s < shape.column_strips() && shape.is_chunked() && fits; ++s)
       store(row, s * kStrip, scratch.sums + s * kBlockSize);
-    if (!finite) give_up(row, std::min(kStrip, shape.m - row));
-    finite = true;
+    if (!fits) give_up(row, std::min(kStrip, shape.m - row));
+    fits = true;
   }
 }
 

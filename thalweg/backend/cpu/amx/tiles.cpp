@@ -32,7 +32,8 @@ constexpr Configuration kWholeTiles = whole_tiles();
 TW_AMX void configure() { _tile_loadconfig(&kWholeTiles); }
 TW_AMX void release() { _tile_release(); }
 
-// Memory for tiles is granted to a process when it asks.
+// Memory for tiles is granted to a process when it asks, unless a thread's alternate stack for signals has no room for
+// them.
 bool is_granted() {
   constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, ask, tile_data) == 0;
@@ -45,6 +46,7 @@ bool survives_trial() {
   if (child == 0) {
     prctl(PR_SET_DUMPABLE, 0);
     for (const int fault : {SIGILL, SIGSEGV, SIGBUS}) signal(fault, SIG_DFL);
+    if (!is_granted()) syscall(SYS_exit_group, 1);
     alignas(64) BFloat16 ones[2 * kTileSize];
     alignas(64) float sums[kBlockSize];
     std::fill_n(ones, 2 * kTileSize, BFloat16(1.0f));
@@ -65,7 +67,7 @@ bool find_usable() {
   const auto sets = instruction_sets();
   for (const char* needed : {"amx-tile", "amx-bf16", "avx512bw", "avx512vl", "avx512dq", "avx512bf16"})
     if (std::ranges::find(sets, needed) == sets.end()) return false;
-  return is_granted() && (!amx_without_tiles() || survives_trial());
+  return (!amx_without_tiles() || survives_trial()) && is_granted();
 }
 
 }  // namespace

@@ -284,6 +284,7 @@ class Run {
 
 bool supported(Direction direction, const Convolution& c) {
   if (c.dtype != DType::f32 && !(c.dtype == DType::bf16 && bf16_supported())) return false;
+  if (reaches_far(c)) return false;
   return Run(direction, c).usable();
 }
 
