@@ -53,6 +53,14 @@ std::vector<ValueId> kept_values(const Graph& graph) {
   return kept;
 }
 
+std::vector<int> count_reads(const Graph& graph) {
+  std::vector<int> reads(graph.values.size(), 0);
+  for (const auto& node : graph.nodes)
+    for (ValueId input : node.inputs) ++reads[static_cast<std::size_t>(input)];
+  for (ValueId value : kept_values(graph)) ++reads[static_cast<std::size_t>(value)];
+  return reads;
+}
+
 Tensors replay(const Graph& graph, std::span<const Tensor> arguments) {
   TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty() && arguments.size() == graph.arguments.size(),
                     "function", "replay of a graph with variables, or with {} arguments instead of {}",

@@ -83,6 +83,8 @@ std::vector<int> producers(const Graph& graph);
 std::vector<bool> checking_nodes(const Graph& graph);
 // Values that outlive the nodes: results and updates.
 std::vector<ValueId> kept_values(const Graph& graph);
+// How often each value is read; what outlives the nodes counts as read.
+std::vector<int> count_reads(const Graph& graph);
 
 // Runs the graph's nodes as ops on other tensors, traced or not: inputs are those of `arguments`.
 Tensors replay(const Graph& graph, std::span<const Tensor> arguments);

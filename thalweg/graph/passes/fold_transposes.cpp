@@ -17,14 +17,6 @@ bool swaps_last_two(const Node& node) {
   return true;
 }
 
-std::vector<int> count_uses(const Graph& graph) {
-  std::vector<int> uses(graph.values.size(), 0);
-  for (const Node& node : graph.nodes)
-    for (ValueId input : node.inputs) ++uses[static_cast<std::size_t>(input)];
-  for (ValueId value : kept_values(graph)) ++uses[static_cast<std::size_t>(value)];
-  return uses;
-}
-
 void join_transposed(Node& node, const Node& joined) {
   const auto perm = integers_field(node, "perm");
   node.inputs = joined.inputs;
@@ -36,12 +28,12 @@ void join_transposed(Node& node, const Node& joined) {
 
 Graph fold_transposes(Graph graph) {
   std::vector<const Node*> maker(graph.values.size(), nullptr);
-  const std::vector<int> uses = count_uses(graph);
+  const std::vector<int> reads = count_reads(graph);
   for (auto& node : graph.nodes) {
     if (is_op(node, transpose_info())) {
       const auto input = static_cast<std::size_t>(node.inputs[0]);
       const Node* before = maker[input];
-      if (before && is_op(*before, concat_info()) && uses[input] == 1 && integers_field(*before, "perm").empty() &&
+      if (before && is_op(*before, concat_info()) && reads[input] == 1 && integers_field(*before, "perm").empty() &&
           !swaps_last_two(node))  // a product may read that as it is
         join_transposed(node, *before);
     }

@@ -11,15 +11,6 @@
 namespace thalweg {
 namespace {
 
-// How often each value is read; what outlives the nodes counts as read.
-std::vector<int> count_reads(const Graph& graph) {
-  std::vector<int> reads(graph.values.size(), 0);
-  for (const auto& node : graph.nodes)
-    for (ValueId input : node.inputs) ++reads[static_cast<std::size_t>(input)];
-  for (ValueId value : kept_values(graph)) ++reads[static_cast<std::size_t>(value)];
-  return reads;
-}
-
 // Whether the node is a program that makes this value and nothing else, in the type that it computes in.
 bool makes_only(const Graph& graph, const Node& node, ValueId value) {
   const DType dtype = graph.spec(value).dtype;
