@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "thalweg/backend/cpu/convert.h"
 #include "thalweg/backend/cpu/gemm.h"
 #include "thalweg/backend/cpu/provider.h"
 
@@ -17,6 +18,15 @@ struct GemmTile {
   bool accumulate = false;
   bool operator==(const GemmTile&) const = default;
 };
+
+// The sums [m, n] of a tile of f16 or bf16 to C, rounded once.
+template <class Small>
+void narrow_sums(const GemmTile& tile, float* sums, Small* c) {
+  for (std::int64_t i = 0; i < tile.m; ++i, sums += tile.n, c += tile.ldc) {
+    for (std::int64_t j = 0; tile.accumulate && j < tile.n; ++j) sums[j] += static_cast<float>(c[j]);
+    narrow(sums, tile.n, c);
+  }
+}
 
 namespace builtin {
 // Without scratch A is read in place, which is faster for small products and slower for large ones; f16 and bf16

@@ -35,13 +35,7 @@ class WidenedTile {
                  tile_.ldb, wide_b);
       onednn::gemm_tile(block, wide_a, wide_b, is_wide() ? c : wide_c, scratch + own_bytes());
     }
-    if (is_wide()) return;
-    for (std::int64_t i = 0; i < tile_.m; ++i) {
-      Small* to = static_cast<Small*>(c) + i * tile_.ldc;
-      float* row = wide_c + i * tile_.n;
-      for (std::int64_t j = 0; tile_.accumulate && j < tile_.n; ++j) row[j] += static_cast<float>(to[j]);
-      narrow(row, tile_.n, to);
-    }
+    if (!is_wide()) narrow_sums(tile_, wide_c, static_cast<Small*>(c));
   }
 
  private:

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "thalweg/backend/cpu/amx/product.h"
-#include "thalweg/backend/cpu/convert.h"
 
 namespace thalweg::cpu::amx {
 namespace {
@@ -64,15 +63,6 @@ void run_deep(const GemmTile& tile, const S* a, const S* b, float* c, std::byte*
   }
 }
 
-void narrow_sums(const GemmTile& tile, float* sums, BFloat16* c) {
-  for (std::int64_t i = 0; i < tile.m; ++i) {
-    float* row = sums + i * tile.n;
-    BFloat16* to = c + i * tile.ldc;
-    for (std::int64_t j = 0; tile.accumulate && j < tile.n; ++j) row[j] += static_cast<float>(to[j]);
-    narrow(row, tile.n, to);
-  }
-}
-
 }  // namespace
 
 bool supported(const GemmTile& tile) { return (tile.dtype == DType::bf16 || tile.dtype == DType::f32) && usable(); }
@@ -81,7 +71,7 @@ bool supported(const GemmTile& tile) { return (tile.dtype == DType::bf16 || tile
 bool pays(const GemmTile& tile) {
   if (tile.dtype != DType::f32) return true;
   const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n), k = static_cast<double>(tile.k);
-  const double columns = tile.transpose_b ? 0.37 : 0.36, rows = tile.transpose_a ? 0.36 : 0.27;
+  const double columns = 0.36, rows = tile.transpose_a ? 0.36 : 0.27;
   const double packs = columns * n * k * std::ceil(m / 256) + rows * m * k * std::ceil(n / 640);
   const double sums = 0.18 * m * n * std::ceil(k / 256);
   return 2 * m * n * k / 330 + packs + sums < 0.9 * 2 * m * n * k / 155;
