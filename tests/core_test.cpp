@@ -127,6 +127,14 @@ TEST(memory, cached_blocks_can_be_given_back) {
   EXPECT_LT(config::memory_info().cached, MiB(4));
 }
 
+TEST(memory, what_is_cached_goes_back_before_a_block_larger_than_all_of_it) {
+  config::trim();
+  { const Tensor x = zeros({1024, 1024}), y = zeros({512, 1024}); }
+  if (config::memory_info().cached < MiB(6)) GTEST_SKIP() << "nothing is cached under a sanitizer";
+  const Tensor larger = zeros({4, 1024, 1024});
+  EXPECT_LT(config::memory_info().cached, MiB(2));
+}
+
 TEST(device, unknown_names_are_not_found_with_the_list) {
   for (const char* name : {"tpu:0", "cuda:99", "cpu:7", "", "npu"}) {
     const Error error = error_of([&] { Device device(name); });

@@ -139,25 +139,6 @@ void* map_huge_pages(std::int64_t bytes) {
   return pages;
 }
 
-void* take_large(std::int64_t bytes) {
-  const std::int64_t size = mapped_size(bytes);
-  if (size < bytes) return nullptr;
-  {
-    auto& cache = large_cache();
-    std::lock_guard lock(cache.mutex);
-    if (auto found = cache.blocks.find(size); found != cache.blocks.end() && !found->second.free.empty()) {
-      void* block = found->second.free.back();
-      found->second.free.pop_back();
-      found->second.used = ++cache.clock;
-      cache.bytes -= size;
-      add_cached(-size);
-      return block;
-    }
-  }
-  asked_of_system.fetch_add(1, std::memory_order_relaxed);
-  return size < huge_page ? map_pages(size) : map_huge_pages(size);
-}
-
 // Blocks of the size that was used longest ago go first: it may belong to a model that is gone.
 void drop_large(LargeCache& cache, std::int64_t until) {
   while (cache.bytes > until) {
@@ -172,6 +153,28 @@ void drop_large(LargeCache& cache, std::int64_t until) {
       add_cached(-size);
     }
   }
+}
+
+// A block larger than all that is kept is the start of something else, a step's arena say: what is kept was for what
+// came before it. It goes back first, and costs at most as many new pages as the block does.
+void* take_large(std::int64_t bytes) {
+  const std::int64_t size = mapped_size(bytes);
+  if (size < bytes) return nullptr;
+  {
+    auto& cache = large_cache();
+    std::lock_guard lock(cache.mutex);
+    if (auto found = cache.blocks.find(size); found != cache.blocks.end() && !found->second.free.empty()) {
+      void* block = found->second.free.back();
+      found->second.free.pop_back();
+      found->second.used = ++cache.clock;
+      cache.bytes -= size;
+      add_cached(-size);
+      return block;
+    }
+    if (cache.bytes < size) drop_large(cache, 0);
+  }
+  asked_of_system.fetch_add(1, std::memory_order_relaxed);
+  return size < huge_page ? map_pages(size) : map_huge_pages(size);
 }
 
 void give_large(void* block, std::int64_t bytes) {
