@@ -288,12 +288,14 @@ TEST(GemmAmx, f32_is_as_accurate_at_the_ends_of_its_range) {
 TEST(GemmAmx, what_is_not_finite_stays_what_it_is) {
   if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
   constexpr float inf = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
-  const Gemm gemm = plain(DType::f32, 70, 40, 600);
   for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN(), largest, -std::nanf("0x3fffff")})
-    for (const bool in_a : {true, false}) {
+    for (const auto& [gemm, in_a] : {std::pair(plain(DType::f32, 70, 40, 600), true),
+                                     {plain(DType::f32, 70, 40, 600), false},
+                                     {plain(DType::f32, 40, 70, 600), true},
+                                     {plain(DType::f32, 40, 70, 600), false}}) {
       std::vector<float> a(static_cast<std::size_t>(gemm.m * gemm.k), 0.5f);
       std::vector<float> b(static_cast<std::size_t>(gemm.k * gemm.n), 0.25f);
-      (in_a ? a : b)[in_a ? 33 * 600 + 550 : 550 * 40 + 7] = bad;
+      (in_a ? a : b)[static_cast<std::size_t>(in_a ? 33 * gemm.k + 550 : 550 * gemm.n + 39)] = bad;
       const auto got = Sums(Provider::amx, gemm, a, b).f32, want = Sums(Provider::builtin, gemm, a, b).f32;
       for (std::size_t i = 0; i < got.size(); ++i)
         ASSERT_TRUE(std::isnan(want[i]) ? std::isnan(got[i]) : got[i] == want[i]) << bad << " at " << i;

@@ -118,6 +118,22 @@ TEST(JoinProducts, a_program_may_choose_by_the_product) {
   EXPECT_EQ(reduce_sum(apply(fused_product_info(), op.get(), x)[0]).item<float>(), 2 * 8 * 9);
 }
 
+// On a processor with tiles of 16 bits factors are multiplied in parts; such numbers have none.
+TEST(JoinProducts, factors_that_are_not_finite_give_what_a_product_does) {
+  const Program program{2, {}, {{Row::add, {0, 1, -1}}}, {2}};
+  const auto op = make_fused_product(make_fused(program, {}).get(), 0);
+  std::vector<float> a(128 * 300, 0.5f), b(128 * 400, 0.25f);
+  a[7 * 300 + 33] = std::numeric_limits<float>::infinity();
+  for (const float bad : {0.25f, 1e38f, std::numeric_limits<float>::quiet_NaN()}) {
+    b[9 * 400 + 70] = bad;
+    const Tensor in[] = {Tensor::from(a, {128, 300}), Tensor::from(b, {128, 400}), zeros({300, 400})};
+    const auto want = matmul(in[0], in[1], {.transpose_a = true}).to_vector<float>();
+    const auto got = apply(fused_product_info(), op.get(), in)[0].to_vector<float>();
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_TRUE(std::isnan(want[i]) ? std::isnan(got[i]) : got[i] == want[i]) << want[i] << " " << got[i];
+  }
+}
+
 // A variable that is a factor of another one's gradient and is updated itself.
 TEST(JoinProducts, a_factor_that_changes_is_read_before) {
   Variable w(zeros({wide, wide}), {.name = "w"}), x(ones({4, wide}), {.name = "x"});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "thalweg/backend/cpu/amx/panels.h"
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
 #include "thalweg/backend/cpu/slots.h"
 #include "thalweg/core/check.h"
@@ -63,12 +64,15 @@ template <class T>
 class Tiles {
  public:
   Tiles(const Shape& a, const Shape& b) : depth_(a[0]), m_(a[1]), n_(b[1]) {
+    on_tiles_ = std::is_same_v<T, float> && cpu::amx::Panels::pays(depth_, m_, n_) &&
+                panels().bytes() + panels().scratch_bytes() + bytes(cpu::amx::kStrip * n_) <= bytes(m_ * n_);
     const std::int64_t tile = depth_ > 64 ? kDeepTile : kTile;
     rows_ = std::clamp<std::int64_t>(tile / std::max<std::int64_t>(n_, 1), 1, cpu::builtin::kBlockRows);
     rows_ = std::min(rows_, std::max(kStrip, cpu::ceil_div(m_, kLeastTiles)));
     if (rows_ > kStrip) rows_ -= rows_ % kStrip;
-    layout_.shared_bytes = bytes(cpu::builtin::panels_size(n_, depth_));
-    layout_.slot_bytes = bytes(rows_ * n_) + bytes(rows_ * depth_);
+    if (on_tiles_) rows_ = cpu::amx::kStrip;
+    layout_.shared_bytes = on_tiles_ ? panels().bytes() : bytes(cpu::builtin::panels_size(n_, depth_));
+    layout_.slot_bytes = bytes(rows_ * n_) + (on_tiles_ ? panels().scratch_bytes() : bytes(rows_ * depth_));
     layout_.tasks = cpu::ceil_div(m_, rows_);
   }
 
@@ -78,12 +82,15 @@ class Tiles {
   }
 
   void run(const FusedProduct& op, Arrays in, Arrays out, Scratch scratch) const {
-    auto* panels = reinterpret_cast<T*>(scratch.data());
-    pack(in[1].as<const T>(), panels);
+    const T *a = in[0].as<const T>(), *b = in[1].as<const T>();
+    on_tiles_ ? pack_for_tiles(b, scratch.data()) : pack(b, reinterpret_cast<T*>(scratch.data()));
     const auto fetched = read_next(op, in);
     cpu::run_in_slots(layout_, scratch, [&](std::int64_t task, std::byte* slot) {
-      const Tile tile{task * rows_, std::min(rows_, m_ - task * rows_), panels, reinterpret_cast<T*>(slot)};
-      multiply(in[0].as<const T>(), fetched, tile);
+      const Tile tile{task * rows_, std::min(rows_, m_ - task * rows_), scratch.data(), reinterpret_cast<T*>(slot)};
+      SmallVector<const T*, 8> fetch;
+      for (const T* array : fetched) fetch.push_back(array + tile.first * n_);
+      on_tiles_ ? multiply_on_tiles(a, b, {fetch.data(), fetch.size()}, tile)
+                : multiply(a, {fetch.data(), fetch.size()}, tile);
       apply(op, in, out, tile);
     });
   }
@@ -97,8 +104,8 @@ class Tiles {
 
   struct Tile {
     std::int64_t first, rows;
-    const T* panels;
-    T* product;
+    std::byte* panels;
+    T* product;  // at the start of a slot
   };
 
   static std::size_t bytes(std::int64_t elements) {
@@ -114,6 +121,23 @@ class Tiles {
                       columns.b = b + 64 * begin, columns.b_depth = n_, columns.b_column = 1;
                       cpu::builtin::pack_panels(columns, panels + 64 * begin * depth_);
                     });
+  }
+
+  cpu::amx::Panels panels() const { return {depth_, n_}; }
+  T* behind_product(const Tile& tile) const {
+    return tile.product + static_cast<std::int64_t>(bytes(rows_ * n_) / sizeof(T));
+  }
+
+  void pack_for_tiles(const T* b, std::byte* to) const {
+    if constexpr (std::is_same_v<T, float>)
+      parallel_ranges(panels().strips(), cpu::ceil_div(kTile, cpu::amx::kStrip * depth_),
+                      [&](std::int64_t begin, std::int64_t end) { panels().pack(b, begin, end, to); });
+  }
+
+  void multiply_on_tiles(const T* a, const T* b, std::span<const T* const> fetch, const Tile& tile) const {
+    if constexpr (std::is_same_v<T, float>)
+      panels().multiply({tile.rows, m_, a + tile.first, tile.product, fetch}, b, tile.panels,
+                        reinterpret_cast<std::byte*>(behind_product(tile)));
   }
 
   // What the program will read in the places of the product.
@@ -134,17 +158,15 @@ class Tiles {
     return arrays;
   }
 
-  void multiply(const T* a, const SmallVector<const T*, 8>& fetched, const Tile& tile) const {
+  void multiply(const T* a, std::span<const T* const> fetch, const Tile& tile) const {
     if (depth_ == 0) std::fill_n(tile.product, tile.rows * n_, T(0));
-    SmallVector<const T*, 8> fetch;
-    for (const T* array : fetched) fetch.push_back(array + tile.first * n_);
     cpu::builtin::Product<T> product{};
     product.m = tile.rows, product.n = n_, product.k = depth_;
     product.a = a + tile.first, product.a_row = 1, product.a_depth = m_;
     product.c = tile.product, product.ldc = n_;
-    product.panels = tile.panels;
-    product.fetch = {fetch.data(), fetch.size()};
-    cpu::builtin::multiply(product, tile.product + static_cast<std::int64_t>(bytes(rows_ * n_) / sizeof(T)));
+    product.panels = reinterpret_cast<const T*>(tile.panels);
+    product.fetch = fetch;
+    cpu::builtin::multiply(product, behind_product(tile));
   }
 
   void apply(const FusedProduct& op, Arrays in, Arrays out, const Tile& tile) const {
@@ -168,6 +190,7 @@ class Tiles {
   }
 
   std::int64_t depth_, m_, n_, rows_;
+  bool on_tiles_;
   cpu::WorkspaceLayout layout_;
 };
 

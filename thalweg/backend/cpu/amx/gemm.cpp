@@ -67,14 +67,16 @@ void run_deep(const GemmTile& tile, const S* a, const S* b, float* c, std::byte*
 
 bool supported(const GemmTile& tile) { return (tile.dtype == DType::bf16 || tile.dtype == DType::f32) && usable(); }
 
-// Nanoseconds of a core of Emerald Rapids: products, then packing and storing, which f32 has to earn.
+// Nanoseconds of a core of Emerald Rapids: products, packing and storing, which f32 has to earn. Columns are packed for
+// every 256 rows, and on two threads; vectors too wait for weights that are not in the caches.
 bool pays(const GemmTile& tile) {
   if (tile.dtype != DType::f32) return true;
   const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n), k = static_cast<double>(tile.k);
-  const double columns = 0.36, rows = tile.transpose_a ? 0.36 : 0.27;
-  const double packs = columns * n * k * std::ceil(m / 256) + rows * m * k * std::ceil(n / 640);
-  const double sums = 0.18 * m * n * std::ceil(k / 256);
-  return 2 * m * n * k / 330 + packs + sums < 0.9 * 2 * m * n * k / 155;
+  const double columns = tile.transpose_b ? 0.5 : 0.4, rows = tile.transpose_a ? 0.4 : 0.3;
+  const double times = std::max(std::ceil(m / 256), n <= 320 ? 2.0 : 1.0);
+  const double packs = columns * n * k * times + rows * m * k * std::ceil(n / 640);
+  const double products = 2 * std::ceil(m / kStrip) * kStrip * n * k / 400, sums = 0.25 * m * n * std::ceil(k / 256);
+  return products + packs + sums < 0.9 * (2 * m * n * k / 150 + 0.15 * n * k);
 }
 
 std::size_t gemm_scratch(const GemmTile& tile) { return sums_bytes(tile) + scratch_bytes(shape_of(tile)); }

@@ -11,6 +11,13 @@
 namespace thalweg::cpu::amx {
 namespace {
 
+// 32 numbers of the strip after this one, which is packed when products with this one are done: they come meanwhile.
+template <class S>
+TW_AMX inline void fetch(const S* from) {
+  _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_T1);
+  if constexpr (sizeof(S) == 4) _mm_prefetch(reinterpret_cast<const char*>(from + 16), _MM_HINT_T1);
+}
+
 // Masks of the first `count` lanes, none for less than one.
 TW_AMX inline __mmask32 first32(std::int64_t count) { return count >= 32 ? ~0u : count <= 0 ? 0u : (1u << count) - 1; }
 TW_AMX inline __mmask16 first16(std::int64_t count) {
@@ -90,6 +97,25 @@ struct Parts<BFloat16> {
   TW_AMX Parts(const BFloat16* from, __mmask32 mask) : part{_mm512_maskz_loadu_epi16(mask, from)} {}
 };
 
+// 16 floats as floats of 8 bits: each part is the rest rounded, so that what is left after three is nothing.
+struct FloatParts {
+  __m512i part[kParts];
+
+  TW_AMX explicit FloatParts(__m512i bits) {
+    part[0] = rounded(bits);
+    const __m512 rest = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(part[0]));
+    part[1] = rounded(_mm512_castps_si512(rest));
+    part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(part[1])));
+  }
+
+ private:
+  TW_AMX static __m512i rounded(__m512i bits) {
+    return _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), _mm512_set1_epi32(-0x10000));
+  }
+};
+
+TW_AMX inline __m512i without_sign(__m512i bits) { return _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)); }
+
 template <>
 struct Parts<float> {
   static constexpr int count = kParts;
@@ -101,73 +127,52 @@ struct Parts<float> {
               _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask >> 16), from + 16)) {}
 
   TW_AMX Parts(__m512i low_bits, __m512i high_bits) {
-    const Half low(low_bits), high(high_bits);
+    const FloatParts low(low_bits), high(high_bits);
     const __m512i upper = _mm512_set_epi32(0x003f003d, 0x003b0039, 0x00370035, 0x00330031, 0x002f002d, 0x002b0029,
                                            0x00270025, 0x00230021, 0x001f001d, 0x001b0019, 0x00170015, 0x00130011,
                                            0x000f000d, 0x000b0009, 0x00070005, 0x00030001);  // of each number
+#pragma GCC unroll 3
     for (int i = 0; i < kParts; ++i) part[i] = _mm512_permutex2var_epi16(low.part[i], upper, high.part[i]);
-    size[0] = _mm512_and_si512(low_bits, _mm512_set1_epi32(0x7fffffff));
-    size[1] = _mm512_and_si512(high_bits, _mm512_set1_epi32(0x7fffffff));
+    size[0] = without_sign(low_bits);
+    size[1] = without_sign(high_bits);
   }
-
- private:
-  // 16 of them, as floats. Each part is the rest rounded to bf16, so that what is left after three is nothing.
-  struct Half {
-    __m512i part[kParts];
-
-    TW_AMX explicit Half(__m512i bits) {
-      part[0] = rounded(bits);
-      const __m512 rest = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(part[0]));
-      part[1] = rounded(_mm512_castps_si512(rest));
-      part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(part[1])));
-    }
-
-    TW_AMX static __m512i rounded(__m512i bits) {
-      return _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), _mm512_set1_epi32(-0x10000));
-    }
-  };
 };
 
-// The largest numbers of 32 rows, or of 32 columns that lie in lanes: as bits without a sign, which are in the order of
-// the numbers, infinity and NaN above all.
+// Bits of floats without a sign are in the order of the numbers, infinity and NaN above all.
+TW_AMX void add_size(std::uint32_t size, Range& range) {
+  constexpr std::uint32_t infinity = 0x7f800000;
+  range.add(std::bit_cast<float>(std::min(size, infinity)));
+}
+
+// Of the largest numbers of 32 columns.
+TW_AMX Range range_of(const __m512i (&largest)[2]) {
+  Range range;
+  for (const __m512i& half : largest) {
+    alignas(64) std::uint32_t sizes[16];
+    _mm512_store_si512(sizes, half);
+    for (const std::uint32_t size : sizes) add_size(size, range);
+  }
+  return range;
+}
+
+// The largest numbers of 32 rows.
 template <class S>
 struct Largest {
   TW_AMX void see_row(std::int64_t, const Parts<S>&) {}
-  TW_AMX void see_columns(const Parts<S>&) {}
-  TW_AMX Range of_rows() const { return {}; }
-  TW_AMX Range of_columns() const { return {}; }
+  TW_AMX Range range() const { return {}; }
 };
 
 template <>
 struct Largest<float> {
-  __m512i seen[kStrip] = {};  // of columns: the first two
+  __m512i seen[kStrip] = {};
 
   TW_AMX void see_row(std::int64_t row, const Parts<float>& parts) {
     seen[row] = _mm512_max_epu32(seen[row], _mm512_max_epu32(parts.size[0], parts.size[1]));
   }
-  TW_AMX void see_columns(const Parts<float>& parts) {
-    seen[0] = _mm512_max_epu32(seen[0], parts.size[0]);
-    seen[1] = _mm512_max_epu32(seen[1], parts.size[1]);
-  }
-  TW_AMX Range of_rows() const {
+  TW_AMX Range range() const {
     Range range;
-    for (const __m512i& row : seen) add(_mm512_reduce_max_epu32(row), range);
+    for (const __m512i& row : seen) add_size(_mm512_reduce_max_epu32(row), range);
     return range;
-  }
-  TW_AMX Range of_columns() const {
-    Range range;
-    for (int i = 0; i < 2; ++i) {
-      alignas(64) std::uint32_t sizes[16];
-      _mm512_store_si512(sizes, seen[i]);
-      for (const std::uint32_t size : sizes) add(size, range);
-    }
-    return range;
-  }
-
- private:
-  static void add(std::uint32_t size, Range& range) {
-    constexpr std::uint32_t infinity = 0x7f800000;
-    range.add(std::bit_cast<float>(std::min(size, infinity)));
   }
 };
 
@@ -180,33 +185,57 @@ TW_AMX Range pack_rows(const S* from, std::int64_t ld, std::int64_t rows, std::i
     const __mmask32 mask = first32(depth - p);
     for (std::int64_t i = 0; i < kStrip; ++i) {
       const Parts<S> parts(from + i * ld + p, i < rows ? mask : 0);
+      fetch(from + (i + kStrip) * ld + p);
       largest.see_row(i, parts);
+#pragma GCC unroll 3
       for (int part = 0; part < Parts<S>::count; ++part)
         _mm512_store_si512(strip + part * 2 * kTileSize + i * kStep, parts.part[part]);
     }
   }
-  return largest.of_rows();
+  return largest.range();
 }
 
-template <class S>
-TW_AMX Range pack_columns(const S* from, std::int64_t ld, std::int64_t columns, std::int64_t depth, BFloat16* strip) {
-  Largest<S> largest;
+template <>
+TW_AMX Range pack_columns(const BFloat16* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
+                          BFloat16* strip) {
   const __mmask32 mask = first32(columns);
-  for (std::int64_t p = 0; p < depth; p += kStep, strip += Parts<S>::count * 2 * kTileSize)
+  for (std::int64_t p = 0; p < depth; p += kStep, strip += 2 * kTileSize)
     for (std::int64_t pair = 0; pair < 16; ++pair) {
       const std::int64_t at = p + 2 * pair;
-      const Parts<S> even(from + at * ld, at < depth ? mask : 0);
-      const Parts<S> odd(from + (at + 1) * ld, at + 1 < depth ? mask : 0);
-      largest.see_columns(even);
-      largest.see_columns(odd);
-      for (int part = 0; part < Parts<S>::count; ++part) {
-        BFloat16* to = strip + part * 2 * kTileSize + pair * kStep;
-        const Interleaved both(even.part[part], odd.part[part]);
-        _mm512_store_si512(to, both.low);
-        _mm512_store_si512(to + kTileSize, both.high);
+      const Interleaved both(_mm512_maskz_loadu_epi16(at < depth ? mask : 0, from + at * ld),
+                             _mm512_maskz_loadu_epi16(at + 1 < depth ? mask : 0, from + (at + 1) * ld));
+      _mm512_store_si512(strip + pair * kStep, both.low);
+      _mm512_store_si512(strip + pair * kStep + kTileSize, both.high);
+    }
+  return {};
+}
+
+// The upper halves of floats of two rows in turns are what tiles want: no shuffles.
+template <>
+TW_AMX Range pack_columns(const float* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
+                          BFloat16* strip) {
+  const __mmask16 masks[2] = {first16(columns), first16(columns - 16)};
+  __m512i largest[2] = {};
+  for (std::int64_t p = 0; p < depth; p += kStep, strip += kParts * 2 * kTileSize)
+    for (std::int64_t pair = 0; pair < 16; ++pair) {
+      const std::int64_t at = p + 2 * pair;
+      const bool has_even = at < depth, has_odd = at + 1 < depth;
+      fetch(from + at * ld + kStrip);
+      fetch(from + (at + 1) * ld + kStrip);
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        const float* row = from + at * ld + 16 * half;
+        const __m512i even = _mm512_maskz_loadu_epi32(has_even ? masks[half] : static_cast<__mmask16>(0), row);
+        const __m512i odd = _mm512_maskz_loadu_epi32(has_odd ? masks[half] : static_cast<__mmask16>(0), row + ld);
+        largest[half] = _mm512_max_epu32(largest[half], _mm512_max_epu32(without_sign(even), without_sign(odd)));
+        const FloatParts upper(even), lower(odd);
+#pragma GCC unroll 3
+        for (int part = 0; part < kParts; ++part)
+          _mm512_store_si512(strip + (2 * part + half) * kTileSize + pair * kStep,
+                             _mm512_or_si512(_mm512_srli_epi32(upper.part[part], 16), lower.part[part]));
       }
     }
-  return largest.of_columns();
+  return range_of(largest);
 }
 
 namespace {
@@ -219,19 +248,22 @@ TW_AMX Range pack_floats_transposed(const float* from, std::int64_t ld, std::int
   for (std::int64_t p = 0; p < depth; p += kStep, strip += kParts * 2 * kTileSize)
     for (std::int64_t half = 0; half < 2; ++half) {
       const __mmask16 mask = first16(rows - 16 * half);
-      for (std::int64_t i = 0; i < kStep; ++i)
+      for (std::int64_t i = 0; i < kStep; ++i) {
         r[i / 16][i % 16] =
             _mm512_maskz_loadu_epi32(p + i < depth ? mask : static_cast<__mmask16>(0), from + (p + i) * ld + 16 * half);
+        if (half == 0) fetch(from + (p + i) * ld + kStrip);
+      }
       transpose(r[0]);
       transpose(r[1]);
       for (std::int64_t i = 0; i < 16; ++i) {
         const Parts<float> parts(r[0][i], r[1][i]);
         largest.see_row(16 * half + i, parts);
+#pragma GCC unroll 3
         for (std::int64_t part = 0; part < kParts; ++part)
           _mm512_store_si512(strip + (2 * part + half) * kTileSize + i * kStep, parts.part[part]);
       }
     }
-  return largest.of_rows();
+  return largest.range();
 }
 
 }  // namespace
@@ -258,8 +290,6 @@ template Range pack_rows(const BFloat16*, std::int64_t, std::int64_t, std::int64
 template Range pack_rows(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
 template Range pack_rows_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
 template Range pack_rows_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template Range pack_columns(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
-template Range pack_columns(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
 template Range pack_columns_transposed(const BFloat16*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
 template Range pack_columns_transposed(const float*, std::int64_t, std::int64_t, std::int64_t, BFloat16*);
 

@@ -27,8 +27,12 @@ struct Shape {
   std::int64_t sums_size() const { return (is_chunked() ? column_strips() : 1) * kBlockSize; }  // f32
 };
 
+// Of rows alone, and with columns.
+inline std::size_t rows_scratch(const Shape& shape) {
+  return static_cast<std::size_t>(shape.rows_size() * 2 + shape.sums_size() * 4);
+}
 inline std::size_t scratch_bytes(const Shape& shape) {
-  return static_cast<std::size_t>((shape.columns_size() + shape.rows_size()) * 2 + shape.sums_size() * 4);
+  return static_cast<std::size_t>(shape.columns_size() * 2) + rows_scratch(shape);
 }
 
 // Scratch of one product, each part aligned to 64 bytes.
@@ -36,20 +40,21 @@ struct Scratch {
   BFloat16 *columns, *rows;
   float* sums;
   Scratch(const Shape& shape, std::byte* at)
-      : columns(reinterpret_cast<BFloat16*>(at)),
-        rows(columns + shape.columns_size()),
+      : Scratch(shape, reinterpret_cast<BFloat16*>(at),
+                at + shape.columns_size() * static_cast<std::int64_t>(sizeof(BFloat16))) {}
+  // Of columns that are packed.
+  Scratch(const Shape& shape, BFloat16* packed, std::byte* at)
+      : columns(packed),
+        rows(reinterpret_cast<BFloat16*>(at)),
         sums(reinterpret_cast<float*>(rows + shape.rows_size())) {}
 };
 
-// pack_columns(to) packs all columns, one strip of all depths after the other; pack_rows(row, p, depth, to) packs rows
-// row … row + 32 at depths p … p + depth; store(row, column, block) takes the sums of a block. Where the ranges of both
-// do not fit, give_up(row, rows) is asked for these rows instead, or for all of them.
-template <class PackColumns, class PackRows, class Store, class GiveUp>
-void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, PackRows&& pack_rows, Store&& store,
-             GiveUp&& give_up) {
-  const Scratch scratch(shape, at);
-  const Range columns_range = pack_columns(scratch.columns);
-  if (!columns_range.is_finite()) return give_up(0, shape.m);
+// With columns that are packed: pack_rows(row, p, depth, to) packs rows row … row + 32 at depths p … p + depth;
+// store(row, column, block) takes the sums of a block. Where the ranges of both do not fit, give_up(row, rows) is asked
+// for these rows instead.
+template <class PackRows, class Store, class GiveUp>
+void multiply_rows(const Shape& shape, const Range& columns_range, const Scratch& scratch, PackRows&& pack_rows,
+                   Store&& store, GiveUp&& give_up) {
   bool fits = true;
   const auto multiply_strips = shape.parts == 1 ? multiply : multiply_parts;
   const std::int64_t chunk = shape.chunk();
@@ -70,6 +75,17 @@ void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, Pack
     if (!fits) give_up(row, std::min(kStrip, shape.m - row));
     fits = true;
   }
+}
+
+// The same, and pack_columns(to) packs all columns first, one strip of all depths after the other. Where these do not
+// fit anything, give_up is asked for all rows.
+template <class PackColumns, class PackRows, class Store, class GiveUp>
+void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, PackRows&& pack_rows, Store&& store,
+             GiveUp&& give_up) {
+  const Scratch scratch(shape, at);
+  const Range range = pack_columns(scratch.columns);
+  if (!range.is_finite()) return give_up(0, shape.m);
+  multiply_rows(shape, range, scratch, pack_rows, store, give_up);
 }
 
 }  // namespace thalweg::cpu::amx
