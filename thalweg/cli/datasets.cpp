@@ -46,6 +46,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
   const auto all = made.text->windows({.window = context, .dtype = i32});
   const std::int64_t kept = std::max<std::int64_t>(1, windows / 10);  // the end of the text, for the test
   made.examples = windows - kept;
+  made.input_numbers = context;
   made.training = all.take(made.examples);
   made.test = all.skip(made.examples).take(kept);
   made.settings["vocabulary"] = std::to_string(made.text->vocabulary_size());

@@ -69,6 +69,7 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   made.training = drawn(options);
   made.test = drawn(others);
   made.input_sizes = input_sizes({options.size, options.size, 3}, input);
+  made.input_numbers = options.size * options.size * 3;
   if (pixels)
     made.settings["classes"] = "4";
   else
@@ -98,6 +99,7 @@ Datasets images(const std::string& folder, const DataRequest& request, const Spe
   const auto all = data::image_folder(folder, {.height = side, .width = side, .channels = channels});
   Datasets made{.name = folder, .examples = all.cardinality(), .streamed = true};
   made.input_sizes = input_sizes({side, side, channels}, input);
+  made.input_numbers = side * side * channels;
   survey_classes(made, static_cast<std::int64_t>(data::class_names(folder).size()), request);
   hold_out(made, all);
   return made;
