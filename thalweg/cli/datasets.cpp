@@ -35,7 +35,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
   if (request.data.empty())
     throw Error(ErrorCode::invalid_argument, "train", "gpt needs a text to train on", "give one: --data FILE.txt");
   const std::int64_t context = step.arguments[0].shape[1];
-  Datasets made{.name = request.data};
+  Datasets made{.name = request.data, .files = {request.data}};
   made.text.emplace(request.data);
   const std::int64_t windows = (made.text->size() - 1) / context;
   if (windows < 2)

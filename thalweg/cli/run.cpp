@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/settings.h"
+#include "thalweg/cli/fingerprints.h"
 
 namespace thalweg::cli {
 namespace {
@@ -160,6 +161,7 @@ std::string Run::config() const {
                           {"model", options_.model},
                           {"settings", settings_},
                           {"data", datasets_.name},
+                          {"files", fingerprints(datasets_.files)},
                           {"examples", datasets_.examples},
                           {"batch", batch_},
                           {"epochs", epochs_},
