@@ -54,6 +54,10 @@ const std::vector<std::string>& optimizer_names() {
   return names;
 }
 
+OptimizerChoice choose_optimizer(const OptimizerChoice& own, const std::string& name) {
+  return name.empty() || name == own.name ? own : OptimizerChoice{.name = name};
+}
+
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerChoice& choice) {
   for (const auto& entry : entries)
     if (choice.name == entry.name) return entry.make(choice);

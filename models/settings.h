@@ -19,6 +19,7 @@ class SettingsReader {
   std::string word(const std::string& name, const std::string& otherwise);
   // One of these words; the first if there is none.
   std::string choice(const std::string& name, const std::vector<std::string>& words);
+  bool has(const std::string& name) const { return settings_.count(name) > 0; }
   void finish() const;
 
  private:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/optimizers.h"
+#include "models/size_check.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg::models {
@@ -19,6 +20,7 @@ using Settings = std::map<std::string, std::string>;  // numbers and lists of nu
 struct StepOptions {
   std::int64_t batch = 0;  // 0: that of the workload
   Settings settings = {};
+  TrainingSize training = {};  // for the check that it fits into the memory
 };
 
 // What a step is made of.
@@ -43,7 +45,8 @@ struct TrainingStep : StepParts {
 
 const std::vector<std::string>& step_names();
 // Nothing is computed: the model learns its sizes when `run` is traced or called. A name or setting that is not known
-// is invalid_argument, with a list of those that are.
+// is invalid_argument, with a list of those that are; sizes that cannot be trained in the free memory are
+// resource_exhausted.
 TrainingStep make_step(const std::string& model, const StepOptions& options = {});
 
 }  // namespace thalweg::models

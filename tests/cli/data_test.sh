@@ -43,6 +43,36 @@ run 0 train "${mlp[@]}" --data packed.csv.gz --checkpoint-every 1000 --out cut -
 cmp -s run/mlp/packed.csv.gz/checkpoints/step-270/model.safetensors cut/checkpoints/step-270/model.safetensors ||
   fault "resuming changed the weights"
 
+# Data that have changed are noticed, though they are as long as before and have as many examples. Runs of versions that
+# did not look go on.
+swapped() { sed "$2s/.*/$(sed -n "$3p" "$1")/;$3s/.*/$(sed -n "$2p" "$1")/" "$1" > other && cp other "$1"; }
+cp table.csv rows.csv
+run 0 train "${mlp[@]}" --data rows.csv --steps 3 --out changed
+run 0 train "${mlp[@]}" --data rows.csv --steps 4 --out changed --resume
+cp changed/config.json begun.json
+swapped rows.csv 3 4
+cmp -s table.csv rows.csv && fault "two rows are the same"
+run 1 train "${mlp[@]}" --data rows.csv --steps 5 --out changed --resume
+says "$err" '^error: .*the data have changed since the run in changed was begun: expected rows.csv of [0-9]+ bytes, hash [0-9a-f]{16}, got [0-9]+ bytes, hash'
+says "$err" 'hint: bring the file back or begin another run'
+cmp -s begun.json changed/config.json || fault "a refused run is left as it was"
+python3 -c 'import json; run = json.load(open("begun.json")); del run["files"]; json.dump(run, open("changed/config.json", "w"))'
+run 0 train "${mlp[@]}" --data rows.csv --steps 5 --out changed --resume
+cp -r arrays folder
+run 0 train "${mlp[@]}" --data folder --steps 3 --out folder/run
+run 0 train "${mlp[@]}" --data folder --steps 4 --out folder/run --resume
+python3 -c 'bytes = bytearray(open("folder/x.npy", "rb").read()); bytes[-1] ^= 1; open("folder/x.npy", "wb").write(bytes)'
+run 1 train "${mlp[@]}" --data folder --steps 5 --out folder/run --resume
+says "$err" 'expected folder/x.npy of'
+gpt=(gpt --data long.txt --set layers=1 --set heads=2 --set width=8 --set context=16 --batch 4)
+python3 -c 'open("long.txt", "w").write("abcdefg " * 50000)'  # blocks of it are looked at, the first and the last too
+run 0 train "${gpt[@]}" --steps 1 --subset 8 --out long
+for place in 0 -1; do
+  python3 -c "text = list('abcdefg ' * 50000); text[$place] = 'c'; open('long.txt', 'w').write(''.join(text))"
+  run 1 train "${gpt[@]}" --steps 2 --subset 8 --out long --resume
+  says "$err" 'expected long.txt of 400000 bytes'
+done
+
 # What cannot be trained on: the file is named, and what is wrong, and what to do.
 refuses() {  # DATA WORDS [MODEL]
   run 1 train "${3:-mlp}" --data "$1" --steps 1 --batch 2 --out none

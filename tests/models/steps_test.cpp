@@ -75,19 +75,25 @@ TEST(steps, say_what_can_be_set) {
   expect_refused("separable-cnn", {.settings = {{"convolution", "half"}}}, "expected separable or full");
 }
 
+// The refusal, empty: there is none.
+std::string told(const std::string& model, const Settings& settings, const TrainingSize& training = {}) {
+  try {
+    make_step(model, {1, settings, training});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+    return error.what();
+  }
+  return "";
+}
+
+void expect_words(const std::string& text, const std::vector<std::string>& words) {
+  for (const auto& one : words) EXPECT_NE(text.find(one), std::string::npos) << one << " in " << text;
+}
+
 // Sizes that no machine has the memory for are refused before anything is built: at once, with the bytes.
 TEST(steps, too_large_models_are_refused_before_they_are_built) {
-  const auto told = [](const std::string& model, const Settings& settings) -> std::string {
-    try {
-      make_step(model, {1, settings});
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
-      return error.what();
-    }
-    return "";
-  };
   const std::string layers = told("gpt", {{"layers", "1000000000"}});
-  EXPECT_NE(layers.find("needs 6.75 PiB or more, most of it because of \"layers\""), std::string::npos) << layers;
+  EXPECT_NE(layers.find("needs 18.92 PiB or more, most of it because of \"layers\": "), std::string::npos) << layers;
   const std::string huge = "1000000000";
   struct Case {
     const char *model, *what;
@@ -109,6 +115,36 @@ TEST(steps, too_large_models_are_refused_before_they_are_built) {
     const std::string text = told(model, settings);
     EXPECT_NE(text.find("because of \"" + std::string(what) + "\""), std::string::npos) << model << ' ' << text;
   }
+}
+
+TEST(steps, what_training_holds_beside_the_weights_is_counted_and_told) {
+  const Settings large{{"hidden", "1000000,1000000"}};
+  expect_words(told("mlp", large), {"3.64 TiB of weights, 7.28 TiB of the state of adam", "optimizer with less state"});
+  for (const char* light : {"sgd", "adafactor"})
+    EXPECT_EQ(told("mlp", large, {.optimizer = light}).find("state of"), std::string::npos) << light;
+  expect_words(told("mlp", large, {.optimizer = "muon"}), {"3.64 TiB of the state of muon"});
+  expect_words(told("mlp", large, {.accumulate_steps = 2}), {"3.64 TiB of accumulated gradients"});
+  expect_words(told("mlp", large, {.eager = true}), {"3.64 TiB of gradients"});
+  expect_words(told("mlp", {}, {.examples = 7, .batch_bytes = 0x1p50}), {"because of \"batch\"", "of a batch of 7"});
+  const std::string tables = told("recsys", {{"rows", "1000000000000"}}, {.eager = true});
+  EXPECT_EQ(tables.find("gradients"), std::string::npos) << tables;  // which are rows
+}
+
+// Half of the free memory in weights fits, but not with two numbers of state for each.
+TEST(steps, only_what_cannot_fit_is_refused) {
+  const auto hardware = config::describe_hardware();
+  std::int64_t free = hardware.memory_available;
+  if (hardware.memory_limit > 0) free = std::min(free, hardware.memory_limit);
+  if (free < GiB(3)) GTEST_SKIP() << "every model of this size is let through";
+  const Settings half{{"inputs", "1024"}, {"hidden", std::to_string(free / 2 / 4 / 1024)}};
+  expect_words(told("mlp", half), {"of the state of adam"});
+  EXPECT_EQ(told("mlp", half, {.optimizer = "sgd"}), "");
+  // As long as the data have not told their size, or where they are small.
+  const Settings wide{{"hidden", std::to_string(free / 12 / 100)}};
+  EXPECT_NE(told("mlp", wide), "");
+  EXPECT_EQ(told("mlp", wide, {.from_data = true}), "");
+  EXPECT_EQ(told("mlp", wide, {.from_data = true, .sizes = {{"inputs", 2}}}), "");
+  EXPECT_NE(told("mlp", wide, {.from_data = true, .sizes = {{"inputs", 784}}}), "");
 }
 
 }  // namespace

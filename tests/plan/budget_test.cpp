@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "models/models.h"
 #include "tests/support/values.h"
 #include "thalweg/plan/ladder.h"
@@ -195,6 +197,31 @@ TEST(Budget, dropout_of_attention_is_the_same_in_parts) {
   const auto bounded = function(body, {.memory_budget = fixed + (plan.peak_bytes() - fixed) / 2});
   EXPECT_TRUE(near(bounded(x), want, 1e-5));
   EXPECT_GT(bounded.plan(x).micro_batches(), 1);
+}
+
+// Seconds of the processor until it is clear that no plan of a chain of so many layers fits.
+double seconds_to_refuse(int layers) {
+  std::vector<Variable> weights;
+  optim::Adam adam;
+  for (int i = 0; i < layers; ++i) weights.emplace_back(ones({2, 2}) * 0.1f);
+  const auto step = [&](const Tensor& x) {
+    GradientTape tape;
+    Tensor y = x;
+    for (const auto& weight : weights) y = tanh(matmul(y, weight));
+    const Tensor loss = reduce_sum(y);
+    adam.apply(tape.gradient(loss, weights), weights);
+    return loss;
+  };
+  const auto small = function(step, {.memory_budget = layers * 4 * 64});
+  const std::clock_t start = std::clock();
+  EXPECT_THROW(small.plan(Spec{f32, {8, 2}}), InfeasibleBudget);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+TEST(Budget, of_a_deep_model_is_refused_in_time) {
+  seconds_to_refuse(100);
+  const double few = seconds_to_refuse(150), many = seconds_to_refuse(1200);
+  EXPECT_LT(many, 20 * few + 0.25) << few << "; 64 times that if every node looks at all others";
 }
 
 TEST(Budget, of_several_signatures_is_kept_by_each) {

@@ -72,6 +72,26 @@ TEST(Report, measured_peak_is_the_predicted_one) {
   expect_contains(step.plan(x, y).report(), std::to_string(step.plan(x, y).peak_bytes()) + " bytes, over all calls");
 }
 
+// A moving average begins as the weights, and weights go on from the average: both share memory until a step changes
+// them, which is no memory beside that of all variables.
+TEST(Report, measured_peak_is_the_predicted_one_with_moving_averages) {
+  tw::nn::Sequential model({tw::nn::dense(64), tw::nn::dense(8)});
+  tw::optim::Adam adam({.ema_momentum = 0.9});
+  const auto step = tw::function([&](const tw::Tensor& x) {
+    tw::GradientTape tape;
+    tw::Tensor loss = tw::reduce_mean(tw::square(model(x)));
+    const auto variables = model.trainable_variables();
+    adam.apply(tape.gradient(loss, variables), variables);
+    return loss;
+  });
+  const tw::Tensor x = tw::ones({32, 128});
+  for (const char* moment : {"first", "second", "after assign_averages"}) {
+    step(x);
+    EXPECT_EQ(step.stats().measured_peak_bytes, step.plan(x).peak_bytes()) << moment;
+    if (std::string(moment) == "second") adam.assign_averages();
+  }
+}
+
 TEST(Report, json_has_parts_that_add_up) {
   Net net;
   const auto step = net.step();

@@ -71,6 +71,7 @@ Datasets generated_clicks(const DataRequest& request, const models::Settings& se
   const std::int64_t count = batches(rows), test = batches(rows_of_the_test);
   Datasets made{.name = "generated"};
   made.examples = count * request.batch;
+  made.input_numbers = clicks.inputs + tables;
   made.training = clicks.batches(test, count);
   made.test = clicks.batches(0, std::min(test, count));
   return made;

@@ -35,7 +35,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
   if (request.data.empty())
     throw Error(ErrorCode::invalid_argument, "train", "gpt needs a text to train on", "give one: --data FILE.txt");
   const std::int64_t context = step.arguments[0].shape[1];
-  Datasets made{.name = request.data};
+  Datasets made{.name = request.data, .files = {request.data}};
   made.text.emplace(request.data);
   const std::int64_t windows = (made.text->size() - 1) / context;
   if (windows < 2)
@@ -46,6 +46,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
   const auto all = made.text->windows({.window = context, .dtype = i32});
   const std::int64_t kept = std::max<std::int64_t>(1, windows / 10);  // the end of the text, for the test
   made.examples = windows - kept;
+  made.input_numbers = context;
   made.training = all.take(made.examples);
   made.test = all.skip(made.examples).take(kept);
   made.settings["vocabulary"] = std::to_string(made.text->vocabulary_size());

@@ -29,8 +29,12 @@ std::string idx_file(const fs::path& folder, const std::string& name) {
 // MNIST's four files; the two of the test may be missing.
 Datasets idx_folder(const std::string& folder, const DataRequest& request, const models::TrainingStep& step) {
   std::map<std::string, Tensor> arrays;
+  std::vector<std::string> files;
   const auto load = [&](const char* array, const std::string& name) {
-    if (const std::string path = idx_file(folder, name); !path.empty()) arrays[array] = data::load_idx(path);
+    const std::string path = idx_file(folder, name);
+    if (path.empty()) return;
+    arrays[array] = data::load_idx(path);
+    files.push_back(path);
   };
   load("x_train", idx_images), load("y_train", "train-labels-idx1-ubyte");
   load("x_test", "t10k-images-idx3-ubyte"), load("y_test", "t10k-labels-idx1-ubyte");
@@ -39,7 +43,9 @@ Datasets idx_folder(const std::string& folder, const DataRequest& request, const
                 std::string("there is no ") + (arrays.contains("x_train") ? "train-labels-idx1-ubyte" : idx_images) +
                     " in " + folder,
                 "give a folder of MNIST's kind; Debian's is in the package dataset-fashion-mnist");
-  return array_examples(folder, arrays, request, step);
+  Datasets made = array_examples(folder, arrays, request, step);
+  made.files = files;
+  return made;
 }
 
 // Drawn once and held in memory: no thread draws while a step runs, whose memory is measured.
@@ -69,6 +75,7 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   made.training = drawn(options);
   made.test = drawn(others);
   made.input_sizes = input_sizes({options.size, options.size, 3}, input);
+  made.input_numbers = options.size * options.size * 3;
   if (pixels)
     made.settings["classes"] = "4";
   else
@@ -97,7 +104,12 @@ Datasets images(const std::string& folder, const DataRequest& request, const Spe
   const int channels = input.rank() == 4 ? static_cast<int>(input.shape[3]) : 1;
   const auto all = data::image_folder(folder, {.height = side, .width = side, .channels = channels});
   Datasets made{.name = folder, .examples = all.cardinality(), .streamed = true};
+  for (const auto& name : data::class_names(folder))
+    for (const auto& file :
+         files_of((fs::path(folder) / name).string(), {".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG"}))
+      made.files.push_back(file);
   made.input_sizes = input_sizes({side, side, channels}, input);
+  made.input_numbers = side * side * channels;
   survey_classes(made, static_cast<std::int64_t>(data::class_names(folder).size()), request);
   hold_out(made, all);
   return made;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/settings.h"
+#include "thalweg/cli/fingerprints.h"
 
 namespace thalweg::cli {
 namespace {
@@ -70,10 +71,15 @@ Run::Run(const TrainOptions& options) : options_(options) {
   settings_ = parse_settings("--set", options.settings);
   budget_ = options.memory_budget.empty() ? 0 : parse_size(options.memory_budget);
   try {
-    step_ = models::make_step(options.model, {options.batch, settings_});
+    models::TrainingSize size{options.optimizer, options.accumulate, options.eager, true};
+    step_ = models::make_step(options.model, {options.batch, settings_, size});
     batch_ = step_.batch;
     make_data();
-    step_ = models::make_step(options.model, {batch_, settings_});
+    size.sizes = datasets_.input_sizes;
+    size.examples = std::min(batch_, datasets_.examples);
+    size.batch_bytes =
+        sizeof(float) * static_cast<double>(size.examples) * static_cast<double>(datasets_.input_numbers);
+    step_ = models::make_step(options.model, {batch_, settings_, size});
   } catch (const Error& wrong) {
     if (wrong.code() == ErrorCode::invalid_argument) throw UsageError(wrong.what());
     throw;
@@ -109,8 +115,7 @@ void Run::make_data() {
 }
 
 void Run::make_optimizer() {
-  choice_ = step_.optimizer;
-  if (!options_.optimizer.empty() && options_.optimizer != choice_.name) choice_ = {.name = options_.optimizer};
+  choice_ = models::choose_optimizer(step_.optimizer, options_.optimizer);
   rate_ = options_.lr ? *options_.lr : usual_rate(choice_);
   choice_.learning_rate = scheduled(options_.schedule, rate_, steps_ / options_.accumulate);
   if (options_.weight_decay) choice_.weight_decay = options_.weight_decay;
@@ -156,6 +161,7 @@ std::string Run::config() const {
                           {"model", options_.model},
                           {"settings", settings_},
                           {"data", datasets_.name},
+                          {"files", fingerprints(datasets_.files)},
                           {"examples", datasets_.examples},
                           {"batch", batch_},
                           {"epochs", epochs_},

@@ -92,7 +92,7 @@ void survey(Datasets& made, const data::Dataset& all, const DataRequest& request
   for (const auto& e : all.batch(at_a_time)) {
     const Shape x = of_one(e[0]), y = of_one(e[1]);
     if (made.examples == 0) check_input(made.name, x, step);
-    if (made.examples == 0) made.input_sizes = input_sizes(x, step.arguments[0]);
+    if (made.examples == 0) made.input_sizes = input_sizes(x, step.arguments[0]), made.input_numbers = x.size();
     if (made.examples == 0 && !request.numbers) check_label_shape(made.name, y, step);
     if (request.numbers) check_numbers(made.name, e[1], made.examples, request.loss);
     outputs = request.numbers ? y.size() : std::max(outputs, classes_of(made.name, e[1], made.examples));

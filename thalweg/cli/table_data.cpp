@@ -49,7 +49,7 @@ Datasets array_table(const std::string& path, const DataRequest& request, const 
         path + " has rank " + std::to_string(table.rank()) + ", expected a table whose last column is the label",
         "store images and labels as an .npz of x and y, or as x.npy and y.npy in a folder");
   const std::int64_t rows = table.shape()[0], columns = table.shape()[1];
-  Datasets made{.name = path};
+  Datasets made{.name = path, .files = {path}};
   const auto all = pairs(path, slice(table, {0, 0}, {rows, columns - 1}), slice(table, {0, columns - 1}, {rows, 1}));
   survey(made, all, request, step);
   hold_out(made, all);
@@ -87,13 +87,16 @@ Datasets array_examples(const std::string& name, const std::map<std::string, Ten
 }
 
 Datasets npy_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
-  if (path.ends_with(".npz")) return array_examples(path, data::load_npz(path), request, step);
-  if (!fs::is_directory(path)) return array_table(path, request, step);
+  if (!path.ends_with(".npz") && !fs::is_directory(path)) return array_table(path, request, step);
   std::map<std::string, Tensor> arrays;
+  std::vector<std::string> files;
+  if (path.ends_with(".npz")) arrays = data::load_npz(path), files = {path};
   for (const char* array : {"x", "y", "x_train", "y_train", "x_test", "y_test"})
     if (const fs::path file = fs::path(path) / (std::string(array) + ".npy"); fs::exists(file))
-      arrays[array] = data::load_npy(file.string());
-  return array_examples(path, arrays, request, step);
+      arrays[array] = data::load_npy(file.string()), files.push_back(file.string());
+  Datasets made = array_examples(path, arrays, request, step);
+  made.files = files;
+  return made;
 }
 
 // The last column is the label. A first row of nothing but numbers is data.
@@ -107,7 +110,7 @@ Datasets csv_examples(const std::string& path, const DataRequest& request, const
     throw Error(ErrorCode::failed_precondition, "train",
                 path + ": expected different names of columns, got \"" + names.back() + "\" twice",
                 "give the last column, the label, a name of its own");
-  Datasets made{.name = path, .streamed = true};
+  Datasets made{.name = path, .files = {path}, .streamed = true};
   const auto all =
       data::csv(path, {.label = header ? names.back() : std::to_string(names.size() - 1), .header = header});
   survey(made, all, request, step);
@@ -127,7 +130,7 @@ Datasets tfrecord_examples(const std::vector<std::string>& files, const DataRequ
     if (const auto first = data::tfrecord(files, {.features = {x}}).iterator().next())
       x.shape = Ints{(*first)[0].size()};
   }
-  Datasets made{.name = request.data, .streamed = true};
+  Datasets made{.name = request.data, .files = files, .streamed = true};
   const auto all = data::tfrecord(files, {.features = {x, y}});
   survey(made, all, request, step);
   hold_out(made, all);

@@ -16,6 +16,7 @@
 #include <sstream>
 #include <utility>
 
+#include "thalweg/cli/fingerprints.h"
 #include "thalweg/cli/messages.h"
 #include "thalweg/cli/run.h"
 #include "thalweg/cli/sample.h"
@@ -151,6 +152,8 @@ void check_resumed(const std::string& folder, const std::string& config) {
                       (before.is_object() && before.contains(key) ? before[key].dump() : "unknown") + ", got " +
                       now[key].dump(),
                   "go on with the options that it was begun with");
+  if (before.contains("files") && before["files"].is_object())  // runs of older versions have none
+    check_unchanged(folder, before["files"].get<Fingerprints>(), now["files"].get<Fingerprints>());
 }
 
 // A folder belongs to one process at a time; the system gives it back when that ends, however it does.

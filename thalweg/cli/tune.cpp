@@ -18,7 +18,9 @@ void check_value(TrainOptions options, const std::string& name, const std::strin
   set_option(options, name, value);
   if (is_option(name)) return;
   try {
-    models::make_step(options.model, {options.batch, parse_settings("--set", options.settings)});
+    models::make_step(options.model, {options.batch,
+                                      parse_settings("--set", options.settings),
+                                      {options.optimizer, options.accumulate, options.eager, true}});
   } catch (const Error& wrong) {
     if (wrong.code() == ErrorCode::invalid_argument) throw UsageError(wrong.what());
     throw;

@@ -10,6 +10,7 @@
 #include "thalweg/ops/fill/fill_op.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
+#include "thalweg/plan/ladder.h"
 #include "thalweg/plan/micro_batches.h"
 
 namespace thalweg {
@@ -157,21 +158,27 @@ class Splitter {
         rung_(rung),
         maker_(producers(graph)) {}
 
-  Graph run() {
-    Graph result = graph_;
+  bool adds_up() const {
+    for (int stage = 0; stage <= last_loop(); ++stage)
+      if (!plan_loop(stage).sums.empty()) return true;
+    return false;
+  }
+
+  // Stops where a loop needs more than the limit, and then returns what it needs at least, else 0.
+  std::int64_t run(Graph& result, std::int64_t limit) const {
+    result = graph_;
     result.nodes.clear();
-    int last = 0;
-    for (ValueId value = 0; value < static_cast<ValueId>(graph_.values.size()); ++value)
-      if (in_loop(value)) last = std::max(last, states_.stage(value));
+    const int last = last_loop();
     for (int stage = 0; stage <= last; ++stage) {
       add_whole(result, stage);
       const LoopPlan loop = plan_loop(stage);
-      if (!loop.sums.empty() || !loop.rows_out.empty()) add_loop(result, loop);
+      if (loop.sums.empty() && loop.rows_out.empty()) continue;
+      if (const std::int64_t least = add_loop(result, loop, limit); least > limit) return least;
     }
     add_whole(result, last + 1);
     for (int stage = last + 2; add_whole(result, stage); ++stage) {
     }
-    return result;
+    return 0;
   }
 
  private:
@@ -179,6 +186,13 @@ class Splitter {
   bool in_loop(ValueId value) const { return is_rows(value) || states_.is_total(value); }
   bool runs_in_loop(const Node& node) const {
     return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return in_loop(output); });
+  }
+
+  int last_loop() const {
+    int last = 0;
+    for (ValueId value = 0; value < static_cast<ValueId>(graph_.values.size()); ++value)
+      if (in_loop(value)) last = std::max(last, states_.stage(value));
+    return last;
   }
 
   // Nodes outside of the loops that are ready at this stage.
@@ -228,8 +242,9 @@ class Splitter {
   }
 
   void collect_inputs(LoopPlan& plan) const {
-    const auto add = [](std::vector<ValueId>& list, ValueId value) {
-      if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+    std::set<std::pair<const void*, ValueId>> seen;
+    const auto add = [&](std::vector<ValueId>& list, ValueId value) {
+      if (seen.insert({&list, value}).second) list.push_back(value);
     };
     for (const Node* node : plan.nodes)
       for (std::size_t i = 0; i < node->inputs.size(); ++i) {
@@ -260,7 +275,11 @@ class Splitter {
 
   bool is_cut(const Node* node, std::size_t i) const { return states_.cut().count({node, static_cast<int>(i)}) > 0; }
 
-  void add_loop(Graph& result, const LoopPlan& loop) const {
+  // Returns bytes that one turn needs at least; the loop is not added if these are more than the limit.
+  std::int64_t add_loop(Graph& result, const LoopPlan& loop, std::int64_t limit) const {
+    Draft body = make_draft(make_body(loop, part_), rung_.effort);
+    const std::int64_t least = body.memory.lower_bound;
+    if (least > limit) return least;
     MicroBatches op;
     op.examples = examples_;
     op.part = part_;
@@ -277,15 +296,15 @@ class Splitter {
       op.rows.push_back(graph_.spec(value));
       op.row_bytes.push_back(graph_.spec(value).bytes() / examples_);
     }
-    Graph body = make_body(loop, part_);
-    op.random = body.random_state >= 0;
+    op.random = body.graph.random_state >= 0;
     if (op.random) node.inputs.push_back(graph_.random_state), op.inputs.push_back({});
-    op.body = make_procedure(std::move(body), rung_.effort);
+    op.body = make_procedure(std::move(body));
     if (const std::int64_t rest = examples_ % part_; rest > 0)
       op.tail = make_procedure(make_body(loop, rest), rung_.effort);
     if (op.sums.empty()) op.lanes = rung_.lanes;
     node.op = make_micro_batches(std::move(op));
     result.nodes.push_back(std::move(node));
+    return least;
   }
 
   // The loop's nodes for this many examples.
@@ -363,6 +382,26 @@ class Splitter {
   const std::vector<int> maker_;
 };
 
+// Hands a splitter to `use`, unless there is an obstacle, which is returned.
+template <class Use>
+std::string with_splitter(const Graph& graph, const std::vector<int>& batch, const Rung& rung, Use use) {
+  if (batch.empty()) return "no argument carries examples along its leading axis";
+  const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
+  if (rung.parts > examples) return fmt::format("the batch has only {} examples", examples);
+  std::string obstacle;
+  for (const bool stretch : {true, false}) {
+    States states(graph, batch, examples, stretch);
+    obstacle = states.find();
+    for (ValueId result : kept_values(graph))
+      if (states[result].is_rows() && states[result].axis != 0)
+        obstacle = "a result has its examples along an inner axis";
+    if (!obstacle.empty()) continue;
+    use(Splitter(graph, states, examples, rung));
+    break;
+  }
+  return obstacle;
+}
+
 }  // namespace
 
 std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& asked) {
@@ -376,26 +415,18 @@ std::vector<int> batch_arguments(const Graph& graph, const std::vector<int>& ask
   return found;
 }
 
-BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, const Rung& rung) {
-  if (batch.empty()) return {{}, "no argument carries examples along its leading axis"};
-  const std::int64_t examples = graph.spec(graph.arguments[static_cast<std::size_t>(batch[0])]).shape[0];
-  if (rung.parts > examples) return {{}, fmt::format("the batch has only {} examples", examples)};
-  std::string obstacle;
-  for (const bool stretch : {true, false}) {
-    States states(graph, batch, examples, stretch);
-    obstacle = states.find();
-    for (ValueId result : kept_values(graph))
-      if (states[result].is_rows() && states[result].axis != 0)
-        obstacle = "a result has its examples along an inner axis";
-    if (obstacle.empty()) return {Splitter(graph, states, examples, rung).run(), {}};
-  }
-  return {{}, obstacle};
+BatchSplit split_batch(const Graph& graph, const std::vector<int>& batch, const Rung& rung, std::int64_t limit) {
+  BatchSplit split;
+  split.obstacle = with_splitter(graph, batch, rung,
+                                 [&](const Splitter& splitter) { split.too_large = splitter.run(split.graph, limit); });
+  return split;
 }
 
-bool adds_parts(const BatchSplit& split) {
-  return std::any_of(split.graph.nodes.begin(), split.graph.nodes.end(), [](const Node& node) {
-    return is_op(node, micro_batches_info()) && !static_cast<const MicroBatches*>(node.op.get())->sums.empty();
-  });
+BatchLoops batch_loops(const Graph& graph, const std::vector<int>& batch, std::int64_t parts) {
+  BatchLoops loops;
+  loops.obstacle = with_splitter(graph, batch, {.parts = parts},
+                                 [&](const Splitter& splitter) { loops.add_up = splitter.adds_up(); });
+  return loops;
 }
 
 }  // namespace thalweg

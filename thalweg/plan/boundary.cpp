@@ -15,32 +15,66 @@ ValueId add_copy(Graph& graph, ValueId value) {
   return made;
 }
 
-bool needs_own_node(const Storages& storages, ValueId value) { return storages.root(value) != value; }
-
-// Whether node n may write its output over the variable: nobody reads the old value later, and nothing fails later.
-bool may_overwrite(const Graph& graph, const Storages& storages, const std::vector<bool>& checking, ValueId entry,
-                   ValueId update) {
-  const int maker = storages.producer(update);
-  for (std::size_t i = static_cast<std::size_t>(maker); i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    const bool itself = static_cast<int>(i) == maker;
-    if (!itself && checking[i]) return false;
-    for (ValueId input : node.inputs) {
-      if (storages.root(input) != entry) continue;
-      if (!itself || !node.info->in_place || graph.spec(input) != graph.spec(update)) return false;
-    }
+// Values that have a place already.
+class Taken {
+ public:
+  bool has(ValueId value) const {
+    return static_cast<std::size_t>(value) < taken_.size() && taken_[static_cast<std::size_t>(value)];
   }
-  return true;
+  void add(ValueId value) {
+    if (static_cast<std::size_t>(value) >= taken_.size()) taken_.resize(static_cast<std::size_t>(value) + 1, false);
+    taken_[static_cast<std::size_t>(value)] = true;
+  }
+
+ private:
+  std::vector<bool> taken_;
+};
+
+// Copies the value unless it is a node's own work, which nobody else has taken.
+ValueId own_work(Graph& graph, const Storages& storages, ValueId value, Taken& taken) {
+  if (taken.has(value) || storages.root(value) != value || storages.producer(value) < 0) value = add_copy(graph, value);
+  taken.add(value);
+  return value;
 }
 
-void settle_results(Graph& graph) {
-  std::vector<ValueId> taken;
-  const Storages storages(graph);
-  for (ValueId& result : graph.results) {
-    const bool again = std::find(taken.begin(), taken.end(), result) != taken.end();
-    if (again || needs_own_node(storages, result) || storages.producer(result) < 0) result = add_copy(graph, result);
-    taken.push_back(result);
+// Who reads what last, and which nodes may fail.
+class Course {
+ public:
+  explicit Course(const Graph& graph)
+      : storages(graph), checking(checking_nodes(graph)), graph_(graph), last_read_(graph.values.size(), -1) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (checking[i]) last_check_ = static_cast<int>(i);
+      for (ValueId input : graph.nodes[i].inputs)
+        last_read_[static_cast<std::size_t>(storages.root(input))] = static_cast<int>(i);
+    }
   }
+
+  int last_read(ValueId root) const { return last_read_[static_cast<std::size_t>(root)]; }
+
+  // Whether the value may be written over the variable: nobody reads the old value later, and nothing fails later.
+  bool may_overwrite(ValueId entry, ValueId update) const {
+    const int maker = storages.producer(update), last = last_read(entry);
+    if (last_check_ > maker || last > maker) return false;
+    if (last < maker) return true;
+    const Node& node = graph_.nodes[static_cast<std::size_t>(maker)];
+    return node.info->in_place && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+             return storages.root(input) != entry || graph_.spec(input) == graph_.spec(update);
+           });
+  }
+
+  const Storages storages;
+  const std::vector<bool> checking;
+
+ private:
+  const Graph& graph_;
+  std::vector<int> last_read_;  // by root: the last node that reads it
+  int last_check_ = -1;
+};
+
+void settle_results(Graph& graph) {
+  Taken taken;
+  const Storages storages(graph);
+  for (ValueId& result : graph.results) result = own_work(graph, storages, result, taken);
 }
 
 // Variables and carries alike: what is read at entry, and what is left.
@@ -59,21 +93,18 @@ std::vector<Slot> slots_of(Graph& graph) {
 
 void settle_updates(Graph& graph) {
   // What is no node's own work is first brought into memory of its own: it may be another variable's old value.
-  std::vector<ValueId> taken = graph.results;
+  Taken taken;
+  for (ValueId result : graph.results) taken.add(result);
   const std::vector<Slot> slots = slots_of(graph);
   {
     const Storages storages(graph);
-    for (const auto& [entry, update] : slots) {
-      const bool again = std::find(taken.begin(), taken.end(), *update) != taken.end();
-      if (again || needs_own_node(storages, *update) || storages.producer(*update) < 0)
-        *update = add_copy(graph, *update);
-      taken.push_back(*update);
-    }
+    for (const auto& [entry, update] : slots) *update = own_work(graph, storages, *update, taken);
   }
-  const Storages storages(graph);
-  const std::vector<bool> checking = checking_nodes(graph);
   std::vector<bool> safe;
-  for (const auto& [entry, update] : slots) safe.push_back(may_overwrite(graph, storages, checking, entry, *update));
+  {
+    const Course course(graph);
+    for (const auto& [entry, update] : slots) safe.push_back(course.may_overwrite(entry, *update));
+  }
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (!safe[i]) *slots[i].update = add_copy(graph, *slots[i].update);
 }
@@ -81,51 +112,43 @@ void settle_updates(Graph& graph) {
 // Values on the way to an update that may stand in the variable's memory before it does.
 class Ways {
  public:
-  explicit Ways(const Graph& graph)
-      : graph_(graph), storages_(graph), checking_(checking_nodes(graph)), last_use_(graph.values.size(), -1) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-      for (ValueId input : graph.nodes[i].inputs)
-        last_use_[static_cast<std::size_t>(storages_.root(input))] = static_cast<int>(i);
-  }
+  explicit Ways(const Graph& graph) : graph_(graph), course_(graph) {}
 
   void add_to(Boundary& boundary) {
-    for (const auto& output : boundary.outputs) taken_.push_back(output.value);
+    for (const auto& output : boundary.outputs) taken_.add(output.value);
     for (std::size_t i = 0; i < boundary.outputs.size(); ++i) {  // which grows
       const auto [value, overwrites] = boundary.outputs[i];
       if (overwrites < 0) continue;
       const ValueId before = before_in_place(value, boundary.inputs[static_cast<std::size_t>(overwrites)]);
       if (before < 0) continue;
       boundary.outputs.push_back({before, overwrites});
-      taken_.push_back(before);
+      taken_.add(before);
     }
   }
 
  private:
   // What the maker of the value turns into it and nobody reads afterwards; -1: nothing.
   ValueId before_in_place(ValueId value, ValueId entry) const {
-    const int maker = storages_.producer(value);
+    const int maker = course_.storages.producer(value);
     const Node& node = graph_.nodes[static_cast<std::size_t>(maker)];
     if (!node.info->in_place) return -1;
     for (ValueId input : node.inputs)
-      if (graph_.spec(input) == graph_.spec(value) && last_use_[static_cast<std::size_t>(input)] == maker &&
-          std::find(taken_.begin(), taken_.end(), input) == taken_.end() && is_whole_work(input) &&
-          may_overwrite(graph_, storages_, checking_, entry, input))
+      if (graph_.spec(input) == graph_.spec(value) && course_.last_read(input) == maker && !taken_.has(input) &&
+          is_whole_work(input) && course_.may_overwrite(entry, input))
         return input;
     return -1;
   }
 
   // Made by a node of its own that neither fails nor leaves parts of it behind.
   bool is_whole_work(ValueId value) const {
-    const int maker = storages_.producer(value);
-    return maker >= 0 && storages_.root(value) == value && !checking_[static_cast<std::size_t>(maker)] &&
+    const int maker = course_.storages.producer(value);
+    return maker >= 0 && course_.storages.root(value) == value && !course_.checking[static_cast<std::size_t>(maker)] &&
            graph_.nodes[static_cast<std::size_t>(maker)].info->in_place;
   }
 
   const Graph& graph_;
-  const Storages storages_;
-  const std::vector<bool> checking_;
-  std::vector<int> last_use_;  // by root
-  std::vector<ValueId> taken_;
+  const Course course_;
+  Taken taken_;
 };
 
 }  // namespace

@@ -48,11 +48,6 @@ Graph run_passes(Graph graph, const std::function<void(const char* pass, const G
   return graph;
 }
 
-Compiled compile_body(Graph graph, int effort) {
-  Draft draft = make_draft(std::move(graph), effort);
-  return finish(std::move(draft));
-}
-
 Compiled compile(const Graph& traced, const CompileOptions& options) {
   const Ladder ladder = ladder_of(traced, options.batch_arguments);
   if (options.memory_budget == 0) return ladder.build({});

@@ -44,7 +44,4 @@ Graph run_passes(Graph graph, const std::function<void(const char* pass, const G
 // The graph as traced, ready to run within the budget; throws resource_exhausted if no plan fits, before any work.
 Compiled compile(const Graph& traced, const CompileOptions& options);
 
-// A graph that has been through the passes, with this effort.
-Compiled compile_body(Graph graph, int effort);
-
 }  // namespace thalweg

@@ -17,13 +17,21 @@ constexpr std::int64_t smallest_product = 32 * 1024;  // elements
 class Joiner {
  public:
   explicit Joiner(Graph graph)
-      : graph_(std::move(graph)), storages_(graph_), readers_(graph_.values.size()), kept_(graph_.values.size()) {
+      : graph_(std::move(graph)),
+        storages_(graph_),
+        readers_(graph_.values.size()),
+        kept_(graph_.values.size()),
+        left_(graph_.values.size()),
+        changing_(graph_.values.size()) {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       for (ValueId input : graph_.nodes[i].inputs) readers_[static_cast<std::size_t>(input)].push_back(i);
     for (ValueId value : kept_values(graph_)) kept_[static_cast<std::size_t>(value)] = true;
-    for (const auto& variable : graph_.variables)
-      if (variable.update >= 0) changing_.push_back(variable.entry);
-    for (const auto& carry : graph_.carries) changing_.push_back(carry.entry);
+    for (const auto& variable : graph_.variables) {
+      if (variable.update < 0) continue;
+      left_[static_cast<std::size_t>(variable.update)] = true;
+      changing_[static_cast<std::size_t>(variable.entry)] = true;
+    }
+    for (const auto& carry : graph_.carries) changing_[static_cast<std::size_t>(carry.entry)] = true;
   }
 
   Graph run() {
@@ -45,8 +53,8 @@ class Joiner {
     if ((a.dtype != f32 && a.dtype != f64) || a.rank() != 2 || b.rank() != 2) return false;
     const std::int64_t depth = a.shape[0], m = a.shape[1], n = b.shape[1];
     const bool few = depth > 0 && depth <= deepest_fused_product && 2 * depth <= std::min(m, n);
-    const bool steady = std::none_of(changing_.begin(), changing_.end(), [&](ValueId entry) {
-      return storages_.root(node.inputs[0]) == entry || storages_.root(node.inputs[1]) == entry;
+    const bool steady = std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      return changing_[static_cast<std::size_t>(storages_.root(input))];
     });
     const std::int64_t product = m * n * size_of(a.dtype), factors = held(node.inputs[0]) + held(node.inputs[1]);
     return few && steady && m * n >= smallest_product && factors <= product;
@@ -106,16 +114,14 @@ class Joiner {
              return graph_.spec(input).size() == 1 || graph_.spec(input).shape == shape;
            });
   }
-  bool is_left(ValueId output) const {
-    return std::any_of(graph_.variables.begin(), graph_.variables.end(),
-                       [&](const GraphVariable& variable) { return variable.update == output; });
-  }
+  bool is_left(ValueId output) const { return left_[static_cast<std::size_t>(output)]; }
 
   Graph graph_;
   const Storages storages_;
   std::vector<std::vector<std::size_t>> readers_;  // by value
   std::vector<bool> kept_;                         // by value: it outlives the nodes
-  std::vector<ValueId> changing_;                  // entries that the step overwrites
+  std::vector<bool> left_;                         // by value: a variable is left with it
+  std::vector<bool> changing_;                     // by value: an entry that the step overwrites
 };
 
 }  // namespace

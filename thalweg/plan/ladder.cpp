@@ -1,6 +1,7 @@
 #include "thalweg/plan/ladder.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "thalweg/core/check.h"
@@ -123,14 +124,14 @@ std::int64_t Ladder::examples() const {
   return batch_.empty() ? 1 : graph_.spec(graph_.arguments[static_cast<std::size_t>(batch_[0])]).shape[0];
 }
 
-std::string Ladder::obstacle() const { return split_batch(graph_, batch_, {}).obstacle; }
+std::string Ladder::obstacle() const { return batch_loops(graph_, batch_, 1).obstacle; }
 
 // Where parts of the batch cost nothing they come before any recomputation; and before parts that run one after the
 // other, with all threads in each op, come more and smaller ones, each on one thread: these wait for each other once.
 std::vector<Rung> Ladder::rungs() const {
   std::vector<Rung> list;
-  const BatchSplit halves = split_batch(graph_, batch_, {.parts = 2});
-  const bool parts_are_free = halves.obstacle.empty() && !adds_parts(halves);
+  const BatchLoops halves = batch_loops(graph_, batch_, 2);
+  const bool parts_are_free = halves.obstacle.empty() && !halves.add_up;
   const int lanes = parts_are_free ? config::threads() : 1;
   const auto add_parts = [&](std::initializer_list<int> efforts) {
     int halvings = 52 / static_cast<int>(efforts.size());
@@ -156,28 +157,39 @@ Compiled Ladder::build(const Rung& rung) const {
 }
 
 std::optional<Compiled> Ladder::build_within(const Rung& rung, std::int64_t budget) const {
+  const auto [known, unknown] = least_.try_emplace({rung.parts, rung.effort, rung.lanes}, fixed_bytes());
+  std::int64_t& least = known->second;
+  if (least > budget) return std::nullopt;
   Graph graph = graph_;
   if (rung.parts > 1) {
-    BatchSplit split = split_batch(graph_, batch_, rung);
-    if (!split.obstacle.empty() || (rung.lanes > 1 && !has_wide_lanes(split.graph))) return std::nullopt;
+    BatchSplit split = split_batch(graph_, batch_, rung, budget - fixed_bytes());
+    const bool none = !split.obstacle.empty() || (rung.lanes > 1 && !has_wide_lanes(split.graph));
+    if (none || split.too_large > 0) {
+      least = none ? std::numeric_limits<std::int64_t>::max() : fixed_bytes() + split.too_large;
+      return std::nullopt;
+    }
     graph = schedule(std::move(split.graph));
   }
   Draft draft = make_draft(std::move(graph), rung.parts > 1 ? 0 : rung.effort);
-  const std::int64_t fixed = held_bytes_ + bytes_of_state(draft.graph) + bytes_of_results(draft.graph);
-  if (fixed + draft.memory.lower_bound > budget) return std::nullopt;
+  least = fixed_bytes() + draft.memory.lower_bound;
+  if (least > budget) return std::nullopt;
   Compiled compiled = finish(std::move(draft));
   compiled.state_bytes += held_bytes_;
   compiled.rung = rung;
-  if (compiled.peak_bytes() > budget) return std::nullopt;
+  least = compiled.peak_bytes();
+  if (least > budget) return std::nullopt;
   return compiled;
 }
 
+std::int64_t Ladder::fixed_bytes() const { return held_bytes_ + bytes_of_state(graph_) + bytes_of_results(graph_); }
+
+// The smallest plans stand last: once they are known, most others are seen not to be smaller before they are packed.
 std::int64_t Ladder::smallest_peak() const {
-  std::int64_t smallest = -1;
-  for (const Rung& rung : rungs()) {
-    if (rung.lanes > 1) continue;  // as many parts one after the other take less
-    if (const auto compiled = build_within(rung, std::int64_t{1} << 62))
-      if (smallest < 0 || compiled->peak_bytes() < smallest) smallest = compiled->peak_bytes();
+  std::int64_t smallest = std::int64_t{1} << 62;
+  const auto list = rungs();
+  for (auto rung = list.rbegin(); rung != list.rend(); ++rung) {
+    if (rung->lanes > 1) continue;  // as many parts one after the other take less
+    if (const auto compiled = build_within(*rung, smallest - 1)) smallest = compiled->peak_bytes();
   }
   return smallest;
 }

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <map>
 #include <optional>
+#include <tuple>
 
+#include "thalweg/graph/procedure.h"
 #include "thalweg/plan/compile.h"
 
 namespace thalweg {
@@ -15,8 +18,9 @@ struct Draft {
 };
 Draft make_draft(Graph graph, int effort);
 Compiled finish(Draft draft);
+std::shared_ptr<const Procedure> make_procedure(Draft draft);
 
-// The plans of one graph, from the fastest to the smallest.
+// The plans of one graph, from the fastest to the smallest. For one thread: it remembers what was asked.
 class Ladder {
  public:
   // held_bytes: constants that the trace holds besides those of the graph.
@@ -34,9 +38,13 @@ class Ladder {
   std::string obstacle() const;  // to cutting the batch; empty: none
 
  private:
+  std::int64_t fixed_bytes() const;  // of any plan
+
   Graph graph_;
   std::vector<int> batch_;
   std::int64_t held_bytes_;
+  // By parts, effort and lanes: bytes that the plan is known to need at least. What was too large is not built again.
+  mutable std::map<std::tuple<std::int64_t, int, int>, std::int64_t> least_ = {};
 };
 
 // The plans of a graph as traced.

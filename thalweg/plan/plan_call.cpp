@@ -131,9 +131,9 @@ std::optional<CallOutcome> run_plan(PlanState& plan, const Tensors& arguments, L
   if (is_outdated(plan)) return {};
   std::byte* workspace = lane.workspace(plan.compiled.executable->workspace(), most_workspace(plan));
   const std::int64_t held = plan.compiled.state_bytes + lane.bytes();
-  memory::set_mark();
   CallOutcome outcome;
   const Pointers inputs = bind_inputs(plan, arguments, host, outcome.variable_copies);
+  memory::set_mark();  // every variable has memory of its own by now, which is what `held` counts
   Pointers outputs;
   const auto& graph = plan.compiled.graph;
   for (ValueId result : graph.results) {

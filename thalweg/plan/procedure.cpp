@@ -1,7 +1,7 @@
 #include "thalweg/graph/procedure.h"
 
 #include "thalweg/core/check.h"
-#include "thalweg/plan/compile.h"
+#include "thalweg/plan/ladder.h"
 
 namespace thalweg {
 namespace {
@@ -31,10 +31,14 @@ class CompiledProcedure final : public Procedure {
 
 }  // namespace
 
-std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort) {
-  TW_CHECK_INTERNAL(graph.variables.empty() && graph.host_numbers.empty(), "plan",
+std::shared_ptr<const Procedure> make_procedure(Draft draft) {
+  TW_CHECK_INTERNAL(draft.graph.variables.empty() && draft.graph.host_numbers.empty(), "plan",
                     "a procedure of a graph with variables");
-  return std::make_shared<CompiledProcedure>(compile_body(std::move(graph), effort));
+  return std::make_shared<CompiledProcedure>(finish(std::move(draft)));
+}
+
+std::shared_ptr<const Procedure> make_procedure(Graph graph, int effort) {
+  return make_procedure(make_draft(std::move(graph), effort));
 }
 
 std::shared_ptr<const Procedure> compile_procedure(Graph traced) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "thalweg/plan/cost.h"
 #include "thalweg/plan/memory_plan.h"
@@ -15,13 +16,14 @@ constexpr std::int64_t worth_freeing = 4096;  // bytes
 // Uses of values on both sides of the boundary.
 class Uses {
  public:
-  Uses(const Graph& graph, int boundary) : graph_(graph), storages_(graph), late_(graph.values.size(), false) {
+  Uses(const Graph& graph, int boundary)
+      : graph_(graph), storages_(graph), late_(graph.values.size(), false), kept_(graph.values.size(), false) {
     for (std::size_t i = static_cast<std::size_t>(boundary); i < graph.nodes.size(); ++i)
       for (ValueId input : graph.nodes[i].inputs) late_[static_cast<std::size_t>(storages_.root(input))] = true;
-    for (ValueId value : kept_values(graph)) kept_.push_back(storages_.root(value));
+    for (ValueId value : kept_values(graph)) kept_[static_cast<std::size_t>(storages_.root(value))] = true;
   }
   bool is_late(ValueId value) const { return late_[static_cast<std::size_t>(storages_.root(value))]; }
-  bool is_result(ValueId value) const { return std::find(kept_.begin(), kept_.end(), value) != kept_.end(); }
+  bool is_result(ValueId value) const { return kept_[static_cast<std::size_t>(value)]; }
   bool from_outside(ValueId value) const { return storages_.producer(storages_.root(value)) < 0; }
   bool is_view(const Node& node) const { return storages_.is_view(node); }
   ValueId root(ValueId value) const { return storages_.root(value); }
@@ -42,8 +44,8 @@ class Uses {
  private:
   const Graph& graph_;
   const Storages storages_;
-  std::vector<bool> late_;
-  std::vector<ValueId> kept_;
+  std::vector<bool> late_;  // by root: read behind the boundary
+  std::vector<bool> kept_;  // by root: outlives the nodes
 };
 
 struct Candidate {
@@ -146,13 +148,16 @@ struct ForwardPass {
       for (ValueId input : graph.nodes[i].inputs)
         last_read[static_cast<std::size_t>(uses.root(input))] = static_cast<int>(i);
     }
+    std::vector<std::int64_t> change(crossing.size(), 0);
     for (std::size_t value = 0; value < graph.values.size(); ++value) {
       const auto id = static_cast<ValueId>(value);
       const int maker = uses.producer(id);
       if (maker < 0 || maker >= boundary || uses.root(id) != id) continue;
-      for (int p = maker + 1; p <= last_read[value]; ++p)
-        crossing[static_cast<std::size_t>(p)] += graph.values[value].bytes();
+      if (last_read[value] <= maker) continue;
+      change[static_cast<std::size_t>(maker) + 1] += graph.values[value].bytes();
+      change[static_cast<std::size_t>(last_read[value]) + 1] -= graph.values[value].bytes();
     }
+    std::partial_sum(change.begin(), change.end(), crossing.begin());
   }
 
   // Where least crosses, near an even share of the cost.
