@@ -220,21 +220,23 @@ TEST(NormKernelTest, batch_norm_gradients_may_take_the_place_of_operands) {
   std::vector<float> sums(std::max<std::size_t>(cpu::batch_norm_workspace(rows, n), room.sums));
   std::vector<uint16_t> larger(room.larger);
   // over: dx in the memory of x, dscale and doffset in that of the mean and of rstd.
-  const auto run = [&](bool pooled, bool over) {
+  enum Kind { plain, relu, pooled };
+  const auto run = [&](Kind kind, bool over) {
     std::vector<float> a = x, b = dy, mean = values(n, 3), rstd = values(n, 11), dx(rows * n), dscale(n), doffset(n);
     float *to = over ? a.data() : dx.data(), *first = over ? mean.data() : dscale.data(),
           *second = over ? rstd.data() : doffset.data();
-    if (pooled)
+    if (kind == pooled)
       cpu::batch_norm_pool_kernels<float>().gradient({tiles, a.data(), vectors.data(), vectors.data() + n, mean.data(),
                                                       rstd.data(), b.data(), to, first, second, sums.data(),
                                                       larger.data()});
     else
-      cpu::batch_norm_kernels<float>().gradient(
-          {rows, n, a.data(), vectors.data(), mean.data(), rstd.data(), b.data(), to, first, second, sums.data()});
+      cpu::batch_norm_kernels<float>().gradient({rows, n, a.data(), vectors.data(), mean.data(), rstd.data(), b.data(),
+                                                 to, first, second, sums.data(), kind == relu, vectors.data() + n});
     return over ? std::vector{a, mean, rstd} : std::vector{dx, dscale, doffset};
   };
   for_each_target([&] {
-    for (const bool pooled : {false, true}) EXPECT_EQ(run(pooled, true), run(pooled, false));
+    for (const Kind kind : {plain, relu, pooled}) EXPECT_EQ(run(kind, true), run(kind, false));
+    EXPECT_NE(run(relu, false), run(plain, false));
   });
 }
 

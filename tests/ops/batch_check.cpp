@@ -178,6 +178,7 @@ namespace {
 // Ops whose examples always mix, and those that read none; every other one must split somewhere.
 const std::set<std::string> never_split{"batch_norm",      "batch_norm_backward",
                                         "batch_norm_pool", "batch_norm_pool_backward",
+                                        "batch_norm_relu", "batch_norm_relu_backward",
                                         "distinct_rows",   "fill",
                                         "fused_each",      "fused_product",
                                         "limit_skips",     "product_squares",

@@ -25,6 +25,7 @@ constexpr Pass passes[] = {
     {"head", recognise_head},
     {"precision", narrow_values},
     {"norms", pool_batch_norms},
+    {"relus", relu_batch_norms},
     {"views", view_parts},
     {"fuse", fuse},
     {"reductions", fuse_reductions},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thalweg/ops/registry.h"
+#include "thalweg/ops/row_ops.h"
 
 namespace thalweg {
 
@@ -47,6 +48,18 @@ std::vector<Reader> GraphView::readers(ValueId value) const {
 
 bool GraphView::has_one_reader(ValueId value) const {
   return !kept_[static_cast<std::size_t>(value)] && readers_[static_cast<std::size_t>(value)].size() == 1;
+}
+
+const Node* GraphView::only_reader(ValueId value) const {
+  return has_one_reader(value) ? &node(readers_[static_cast<std::size_t>(value)][0].node) : nullptr;
+}
+
+bool is_relu_gradient(const Node& node) {
+  if (!is_op(node, fused_info())) return false;
+  const Program& program = program_of(node.op.get());
+  const std::vector<Instruction> expected{{Row::greater, {0, 2, -1}}, {Row::where, {3, 1, 2}}};
+  return program.inputs == 2 && program.constants == std::vector<double>{0} && program.instructions == expected &&
+         program.outputs == std::vector<int>{4};
 }
 
 Product::Product(const Node& node, int input) : is_left(input == 0) {

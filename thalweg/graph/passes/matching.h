@@ -24,7 +24,8 @@ class GraphView {
   ValueId behind_reshapes(ValueId value) const;
   // The readers of the value and of all its reshapes; none also if one of those is a result.
   std::vector<Reader> readers(ValueId value) const;
-  bool has_one_reader(ValueId value) const;  // and is no result
+  bool has_one_reader(ValueId value) const;      // and is no result
+  const Node* only_reader(ValueId value) const;  // null: there are none or several, or the value is a result
 
  private:
   bool collect(ValueId value, std::vector<Reader>& found) const;
@@ -34,6 +35,9 @@ class GraphView {
   std::vector<std::vector<Reader>> readers_;
   std::vector<bool> kept_;
 };
+
+// Whether it is where(y > 0, dy, 0), of y and dy.
+bool is_relu_gradient(const Node& node);
 
 // One operand of a product, as a matrix or, if it is stored so, its transpose.
 struct Matrix {

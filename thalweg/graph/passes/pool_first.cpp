@@ -22,15 +22,6 @@
 namespace thalweg {
 namespace {
 
-// where(y > 0, dy, 0)
-bool is_relu_gradient(const Node& node) {
-  if (!is_op(node, fused_info())) return false;
-  const Program& program = program_of(node.op.get());
-  const std::vector<Instruction> expected{{Row::greater, {0, 2, -1}}, {Row::where, {3, 1, 2}}};
-  return program.inputs == 2 && program.constants == std::vector<double>{0} && program.instructions == expected &&
-         program.outputs == std::vector<int>{4};
-}
-
 class Rewriter {
  public:
   explicit Rewriter(Graph graph) : graph_(std::move(graph)), view_(graph_), edits_(graph_) {}

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/kernels/batch_norm.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/batch_norm/gradients.h"
+#include "thalweg/ops/batch_norm/run.h"
 #include "thalweg/ops/defined.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
@@ -34,46 +35,13 @@ Specs infer(const Backward&, Inputs in) { return {in[0], in[1], in[1]}; }
 
 std::int64_t rows_of(const Shape& x) { return x.product(0, x.rank() - 1); }
 
-std::int64_t scratch_bytes(const Spec& x) {
-  return static_cast<std::int64_t>(cpu::batch_norm_workspace(rows_of(x.shape), x.shape.last())) *
-         size_of(wide(x.dtype));
-}
-std::int64_t workspace(const Forward&, Inputs in) { return scratch_bytes(in[0]); }
-std::int64_t workspace(const Backward&, Inputs in) { return scratch_bytes(in[0]); }
+std::int64_t workspace(const Forward&, Inputs in) { return batch_norm_workspace(in[0]); }
+std::int64_t workspace(const Backward&, Inputs in) { return batch_norm_workspace(in[0]); }
 
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
-  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
-    using T = cpu::Wide<S>;
-    cpu::batch_norm_kernels<S>().forward({.rows = rows_of(in[0].shape()),
-                                          .channels = in[0].shape().last(),
-                                          .epsilon = static_cast<T>(op.epsilon),
-                                          .x = in[0].as<const S>(),
-                                          .scale = in[1].as<const T>(),
-                                          .offset = in[2].as<const T>(),
-                                          .y = out[0].as<S>(),
-                                          .mean = out[1].as<T>(),
-                                          .variance = out[2].as<T>(),
-                                          .rstd = out[3].as<T>(),
-                                          .workspace = reinterpret_cast<T*>(scratch.data())});
-  });
+  run_batch_norm(op.epsilon, false, in, out, scratch);
 }
-
-void run(const Backward&, Arrays in, Arrays out, Scratch scratch) {
-  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
-    using T = cpu::Wide<S>;
-    cpu::batch_norm_kernels<S>().gradient({.rows = rows_of(in[0].shape()),
-                                           .channels = in[0].shape().last(),
-                                           .x = in[0].as<const S>(),
-                                           .scale = in[1].as<const T>(),
-                                           .mean = in[2].as<const T>(),
-                                           .rstd = in[3].as<const T>(),
-                                           .dy = in[4].as<const S>(),
-                                           .dx = out[0].as<S>(),
-                                           .dscale = out[1].as<T>(),
-                                           .doffset = out[2].as<T>(),
-                                           .workspace = reinterpret_cast<T*>(scratch.data())});
-  });
-}
+void run(const Backward&, Arrays in, Arrays out, Scratch scratch) { run_batch_norm_backward(in, out, scratch); }
 
 Reduce over_rows(const Tensor& x) {
   Ints axes;
@@ -117,6 +85,50 @@ Gradients gradient(const Forward& op, const Kept& kept, const Tensors& dy, Needs
 
 TW_DEFINE_OP(batch_norm, Forward)
 TW_DEFINE_OP(batch_norm_backward, Backward)
+
+std::int64_t batch_norm_workspace(const Spec& x) {
+  return static_cast<std::int64_t>(cpu::batch_norm_workspace(rows_of(x.shape), x.shape.last())) *
+         size_of(wide(x.dtype));
+}
+
+void run_batch_norm(double epsilon, bool relu, Arrays in, Arrays out, Scratch scratch) {
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::batch_norm_kernels<S>().forward({.rows = rows_of(in[0].shape()),
+                                          .channels = in[0].shape().last(),
+                                          .epsilon = static_cast<T>(epsilon),
+                                          .x = in[0].as<const S>(),
+                                          .scale = in[1].as<const T>(),
+                                          .offset = in[2].as<const T>(),
+                                          .y = out[0].as<S>(),
+                                          .mean = out[1].as<T>(),
+                                          .variance = out[2].as<T>(),
+                                          .rstd = out[3].as<T>(),
+                                          .workspace = reinterpret_cast<T*>(scratch.data()),
+                                          .relu = relu,
+                                          .residual = in.size() > 3 ? in[3].as<const S>() : nullptr});
+  });
+}
+
+void run_batch_norm_backward(Arrays in, Arrays out, Scratch scratch) {
+  const bool relu = in.size() > 5;
+  cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
+    using T = cpu::Wide<S>;
+    cpu::batch_norm_kernels<S>().gradient({.rows = rows_of(in[0].shape()),
+                                           .channels = in[0].shape().last(),
+                                           .x = in[0].as<const S>(),
+                                           .scale = in[1].as<const T>(),
+                                           .mean = in[2].as<const T>(),
+                                           .rstd = in[3].as<const T>(),
+                                           .dy = in[4].as<const S>(),
+                                           .dx = out[0].as<S>(),
+                                           .dscale = out[1].as<T>(),
+                                           .doffset = out[2].as<T>(),
+                                           .workspace = reinterpret_cast<T*>(scratch.data()),
+                                           .relu = relu,
+                                           .offset = relu ? in[5].as<const T>() : nullptr});
+  });
+}
 
 BatchNormGradients batch_norm_backward(const Tensor& x, const Tensor& scale, const Tensor& mean, const Tensor& rstd,
                                        const Tensor& dy, double epsilon) {

@@ -278,8 +278,8 @@ void batch_norm(const Subject& s) {
   check_norm(s, s.size() == 3 ? 2 : 3, {}, 0);
   s.require(s[0].size() > 0, "a batch");
 }
-// x, vectors over its channels, dy: the shape rule knows the rest.
-void batch_norm_pool(const Subject& s) {
+// x, vectors over its channels, more of its kind: the shape rule knows the rest.
+void joined_batch_norm(const Subject& s) {
   wide_rows(s);
   one_dtype(s);
 }
@@ -387,7 +387,8 @@ const std::map<std::string_view, Rule>& rules() {
       {"layer_norm", {3, 3, layer_norm}}, {"layer_norm_backward", {5, 5, layer_norm_backward}},
       {"rms_norm", {2, 2, rms_norm}}, {"rms_norm_backward", {4, 4, rms_norm_backward}},
       {"batch_norm", {3, 3, batch_norm}}, {"batch_norm_backward", {5, 5, batch_norm}},
-      {"batch_norm_pool", {3, 3, batch_norm_pool}}, {"batch_norm_pool_backward", {6, 6, batch_norm_pool}},
+      {"batch_norm_pool", {3, 3, joined_batch_norm}}, {"batch_norm_pool_backward", {6, 6, joined_batch_norm}},
+      {"batch_norm_relu", {3, 4, joined_batch_norm}}, {"batch_norm_relu_backward", {6, 6, joined_batch_norm}},
       {"group_norm", {3, 3, group_norm}}, {"group_norm_backward", {5, 5, group_norm_backward}},
       {"attention", {3, 5, attention}}, {"attention_backward", {6, 8, attention_backward}},
       {"lstm", {4, 4, lstm}}, {"lstm_backward", {8, 9, lstm_backward}},

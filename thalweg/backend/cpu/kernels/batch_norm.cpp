@@ -21,7 +21,12 @@ template <class S, class T = Wide<S>>
 void batch_norm_apply(const BatchNorm<S>& a) {
   parallel_ranges(a.rows, rows_per_task(a.channels), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     const std::int64_t at = begin * a.channels;
-    apply_norm({end - begin, a.channels, a.channels}, a.x + at, a.mean, a.rstd, a.scale, a.offset, a.y + at);
+    const auto apply = [&](auto finish) HWY_ATTR {
+      apply_norm({end - begin, a.channels, a.channels}, a.x + at, a.mean, a.rstd, a.scale, a.offset, a.y + at, finish);
+    };
+    if (!a.relu) return apply(AsItIs());
+    if (a.residual == nullptr) return apply(Relu());
+    apply(ReluOfSum<S>{a.residual + at});
   });
 }
 
@@ -55,25 +60,35 @@ void batch_norm(const BatchNorm<S>& a) {
   batch_norm_apply(a);
 }
 
-template <class S, class T = Wide<S>>
-void batch_norm_gradient(const BatchNormGradient<S>& a) {
+// upstream(offset of a row) gives the gradient of the normalised values from there on.
+template <class S, class Upstream, class T = Wide<S>>
+void gradient_from(const BatchNormGradient<S>& a, Upstream upstream) {
   const RowBlocks blocks(a.rows);
   const std::int64_t n = a.channels, stride = 2 * n, count = blocks.count();
   parallel_for(count, [&](std::int64_t i) HWY_ATTR {
     const std::int64_t at = blocks.begin(i) * n;
     T* partial = a.workspace + i * stride;
-    sum_gradients({blocks.end(i) - blocks.begin(i), n, n}, a.x + at, a.dy + at, a.mean, a.rstd, partial, partial + n);
+    sum_gradients({blocks.end(i) - blocks.begin(i), n, n}, a.x + at, upstream(at), a.mean, a.rstd, partial,
+                  partial + n);
   });
   const GradientSums<T> sums(n, a.workspace, count);
   if (a.rows > 0) {
     sums.find_means(a.rows, a.scale);
     parallel_ranges(a.rows, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
       const std::int64_t at = begin * n;
-      apply_gradient({end - begin, n, n}, a.x + at, a.dy + at, a.mean, a.rstd, a.scale, sums.g_mean, sums.g_normal_mean,
-                     a.dx + at);
+      apply_gradient({end - begin, n, n}, a.x + at, upstream(at), a.mean, a.rstd, a.scale, sums.g_mean,
+                     sums.g_normal_mean, a.dx + at);
     });
   }
   sums.write(a.dscale, a.doffset);
+}
+
+template <class S>
+void batch_norm_gradient(const BatchNormGradient<S>& a) {
+  if (a.relu)
+    gradient_from(a, [&](std::int64_t at) HWY_ATTR { return ReluGradient<S>{a.dy + at, a.scale, a.offset}; });
+  else
+    gradient_from(a, [&](std::int64_t at) HWY_ATTR { return GivenGradient<S>{a.dy + at}; });
 }
 
 template <class S>

@@ -13,28 +13,32 @@ template <class S, class T = Wide<S>>
 struct BatchNorm {
   std::int64_t rows, channels;
   T epsilon;
-  const S* x;       // [rows, channels]
-  const T* scale;   // [channels], null: 1
-  const T* offset;  // [channels], null: 0
-  S* y;             // [rows, channels], may be x
-  T* mean;          // [channels]
-  T* variance;      // [channels]
-  T* rstd;          // [channels] = 1 / sqrt(variance + epsilon)
-  T* workspace;     // batch_norm_workspace(rows, channels) elements
+  const S* x;                   // [rows, channels]
+  const T* scale;               // [channels], null: 1
+  const T* offset;              // [channels], null: 0
+  S* y;                         // [rows, channels], may be x or the residual
+  T* mean;                      // [channels]
+  T* variance;                  // [channels]
+  T* rstd;                      // [channels] = 1 / sqrt(variance + epsilon)
+  T* workspace;                 // batch_norm_workspace(rows, channels) elements
+  bool relu = false;            // y is the relu of the norm …
+  const S* residual = nullptr;  // … and of this [rows, channels], if it is not null
 };
 
 template <class S, class T = Wide<S>>
 struct BatchNormGradient {
   std::int64_t rows, channels;
-  const S* x;      // [rows, channels]
-  const T* scale;  // [channels], null: 1
-  const T* mean;   // [channels]
-  const T* rstd;   // [channels]
-  const S* dy;     // [rows, channels]
-  S* dx;           // [rows, channels], may be x or dy
-  T* dscale;       // [channels], may be any of the above
-  T* doffset;      // [channels], the same
-  T* workspace;    // batch_norm_workspace(rows, channels) elements
+  const S* x;                 // [rows, channels]
+  const T* scale;             // [channels], null: 1
+  const T* mean;              // [channels]
+  const T* rstd;              // [channels]
+  const S* dy;                // [rows, channels]
+  S* dx;                      // [rows, channels], may be x or dy
+  T* dscale;                  // [channels], may be any of the above
+  T* doffset;                 // [channels], the same
+  T* workspace;               // batch_norm_workspace(rows, channels) elements
+  bool relu = false;          // dy is the gradient of the norm's relu, whose
+  const T* offset = nullptr;  // [channels], null: 0
 };
 
 // Elements of scratch: two rows of partial sums per block of rows, and of what is found from them.

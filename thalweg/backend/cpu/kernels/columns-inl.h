@@ -46,23 +46,75 @@ void sum_differences(const Window& w, const S* x, const T* guess, T* first, T* s
   });
 }
 
-// y = (x - mean) * rstd * scale + offset; mean, rstd, scale, offset [n]
-template <class S, class T = Wide<S>>
-void apply_norm(const Window& w, const S* x, const T* mean, const T* rstd, const T* scale, const T* offset, S* y) {
+// normal * scale + offset
+template <class T, class Chunk>
+HWY_INLINE Lanes<T> scaled(Chunk chunk, const Lanes<T>& normal, const T* scale, const T* offset) {
+  return normal * load_or(chunk, scale, T(1)) + load_or(chunk, offset, T(0));
+}
+
+// What becomes of a normalised value before it is stored as S: nothing …
+struct AsItIs {
+  template <class T, class Chunk>
+  HWY_INLINE Lanes<T> operator()(Chunk, std::int64_t, const Lanes<T>& y) const {
+    return y;
+  }
+};
+// … or its relu …
+struct Relu {
+  template <class T, class Chunk>
+  HWY_INLINE Lanes<T> operator()(Chunk, std::int64_t, const Lanes<T>& y) const {
+    return relu(y);
+  }
+};
+// … or that of a sum, rounded as if the value had been stored before.
+template <class S>
+struct ReluOfSum {
+  const S* residual;
+  template <class T, class Chunk>
+  HWY_INLINE Lanes<T> operator()(Chunk chunk, std::int64_t row, const Lanes<T>& y) const {
+    return relu(chunk.load(residual + row) + rounded<S>(y));
+  }
+};
+
+// y = finish((x - mean) * rstd * scale + offset); mean, rstd, scale, offset [n]
+template <class S, class T = Wide<S>, class Finish = AsItIs>
+void apply_norm(const Window& w, const S* x, const T* mean, const T* rstd, const T* scale, const T* offset, S* y,
+                Finish finish = {}) {
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR {
     const Lanes<T> normal = (chunk.load(x + row) - chunk.load(mean)) * chunk.load(rstd);
-    chunk.store(normal * load_or(chunk, scale, T(1)) + load_or(chunk, offset, T(0)), y + row);
+    chunk.store(finish(chunk, row, scaled(chunk, normal, scale, offset)), y + row);
   });
 }
 
-// dscale [n], doffset [n] = sums of dy * (x - mean) * rstd and of dy over rows
+// The gradient of the normalised values: given …
 template <class S, class T = Wide<S>>
-void sum_gradients(const Window& w, const S* x, const S* dy, const T* mean, const T* rstd, T* dscale, T* doffset) {
+struct GivenGradient {
+  const S* dy;
+  template <class Chunk>
+  HWY_INLINE Lanes<T> operator()(Chunk chunk, std::int64_t row, const Lanes<T>&) const {
+    return chunk.load(dy + row);
+  }
+};
+// … or that of their relu, which passes it on where what was stored is above zero.
+template <class S, class T = Wide<S>>
+struct ReluGradient {
+  const S* dz;
+  const T *scale, *offset;  // [n]
+  template <class Chunk>
+  HWY_INLINE Lanes<T> operator()(Chunk chunk, std::int64_t row, const Lanes<T>& normal) const {
+    return where_positive(rounded<S>(scaled(chunk, normal, scale, offset)), chunk.load(dz + row));
+  }
+};
+
+// dscale [n], doffset [n] = sums of dy * (x - mean) * rstd and of dy over rows
+template <class S, class Upstream, class T = Wide<S>>
+void sum_gradients(const Window& w, const S* x, Upstream dy, const T* mean, const T* rstd, T* dscale, T* doffset) {
   std::fill_n(dscale, w.n, T(0));
   std::fill_n(doffset, w.n, T(0));
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR {
-    const Lanes<T> upstream = chunk.load(dy + row);
-    add_to(chunk, upstream * ((chunk.load(x + row) - chunk.load(mean)) * chunk.load(rstd)), dscale);
+    const Lanes<T> normal = (chunk.load(x + row) - chunk.load(mean)) * chunk.load(rstd);
+    const Lanes<T> upstream = dy(chunk, row, normal);
+    add_to(chunk, upstream * normal, dscale);
     add_to(chunk, upstream, doffset);
   });
 }
@@ -101,12 +153,12 @@ struct GradientSums {
 };
 
 // dx = rstd * (g - g_mean - normal * g_normal_mean), g = dy * scale; all vectors [n]
-template <class S, class T = Wide<S>>
-void apply_gradient(const Window& w, const S* x, const S* dy, const T* mean, const T* rstd, const T* scale,
+template <class S, class Upstream, class T = Wide<S>>
+void apply_gradient(const Window& w, const S* x, Upstream dy, const T* mean, const T* rstd, const T* scale,
                     const T* g_mean, const T* g_normal_mean, S* dx) {
   for_each_cell<T>(w, [&](auto chunk, std::int64_t row) HWY_ATTR {
     const Lanes<T> row_rstd = chunk.load(rstd), normal = (chunk.load(x + row) - chunk.load(mean)) * row_rstd;
-    const Lanes<T> g = chunk.load(dy + row) * load_or(chunk, scale, T(1));
+    const Lanes<T> g = dy(chunk, row, normal) * load_or(chunk, scale, T(1));
     chunk.store(row_rstd * (g - chunk.load(g_mean) - normal * chunk.load(g_normal_mean)), dx + row);
   });
 }

@@ -123,7 +123,8 @@ void gradient(const GroupNormGradient<S>& a) {
   for_each_run(a, [&](const Run& run) HWY_ATTR {
     T *dscale = a.workspace + run.image * channels + run.channel, *doffset = dscale + row;
     T *mean = doffset + row, *rstd = mean + row, *g_mean = rstd + row, *g_normal_mean = g_mean + row;
-    const S *x = a.x + run.at, *dy = a.dy + run.at;
+    const S* x = a.x + run.at;
+    const GivenGradient<S> dy{a.dy + run.at};
     spread(a.mean + run.statistics, run.groups, a.group_size, mean);
     spread(a.rstd + run.statistics, run.groups, a.group_size, rstd);
     sum_gradients(run.window, x, dy, mean, rstd, dscale, doffset);

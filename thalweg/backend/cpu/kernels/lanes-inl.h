@@ -90,6 +90,37 @@ HWY_INLINE Lanes<T> multiply_add(const Lanes<T>& a, const Lanes<T>& b, const Lan
 THALWEG_LANES_MATH(exp)
 THALWEG_LANES_MATH(tanh)
 #undef THALWEG_LANES_MATH
+
+// What a load gives after a store as S.
+template <class S, class T>
+HWY_INLINE Lanes<T> rounded(const Lanes<T>& x) {
+  const typename Lanes<T>::D d;
+  Lanes<T> out = x;
+  if constexpr (std::is_same_v<S, BFloat16>) {
+    THALWEG_LANES(i) out.part[i] = math::round_to_bf16(d, x.part[i]);
+  } else if constexpr (std::is_same_v<S, Half>) {
+    THALWEG_LANES(i) out.part[i] = math::round_to_f16(d, x.part[i]);
+  }
+  return out;
+}
+
+// NaN stays.
+template <class T>
+HWY_INLINE Lanes<T> relu(const Lanes<T>& x) {
+  const typename Lanes<T>::D d;
+  Lanes<T> out;
+  THALWEG_LANES(i) out.part[i] = math::max(d, x.part[i], hn::Zero(d));
+  return out;
+}
+
+// x where y is above zero, 0 elsewhere.
+template <class T>
+HWY_INLINE Lanes<T> where_positive(const Lanes<T>& y, const Lanes<T>& x) {
+  const typename Lanes<T>::D d;
+  Lanes<T> out;
+  THALWEG_LANES(i) out.part[i] = hn::IfThenElseZero(hn::Gt(y.part[i], hn::Zero(d)), x.part[i]);
+  return out;
+}
 #undef THALWEG_LANES
 
 template <class T>
