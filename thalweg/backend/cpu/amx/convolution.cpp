@@ -91,7 +91,7 @@ class Outputs {
       if (scattered) return scatter(block, m, n, y + column + at, shape_.n, to.index);
       unpack(block, m, n, false, y + (first + row) * shape_.n + column + at, shape_.n);
     };
-    product(shape, scratch + buffer_bytes(), columns, rows, store, [](std::int64_t, std::int64_t) {});
+    product(shape, scratch + buffer_bytes(), {}, columns, rows, store, [](std::int64_t, std::int64_t) {});
   }
 
   // Weights are [tap][in][out].

@@ -42,7 +42,10 @@ void run(const GemmTile& tile, const S* a, const S* b, Out* c, std::byte* scratc
     part.m = count;
     builtin::gemm_tile(part, a + row * (tile.transpose_a ? 1 : tile.lda), b, c + row * tile.ldc, nullptr);
   };
-  product(shape, scratch, columns, rows, store, give_up);
+  Sums sums;
+  if constexpr (std::is_same_v<Out, float>)
+    if (!tile.accumulate) sums = {c, tile.ldc};
+  product(shape, scratch, sums, columns, rows, store, give_up);
 }
 
 // The sums of a deep product wait in f32 for its last part, in the scratch if C is narrower.

@@ -13,9 +13,8 @@ Range* ranges_of(const Shape& shape, std::byte* panels) {
   return reinterpret_cast<Range*>(panels + shape.columns_size() * static_cast<std::int64_t>(sizeof(BFloat16)));
 }
 
-void fetch_block(const float* at, std::int64_t rows, std::int64_t columns, std::int64_t ld) {
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; j += 16) __builtin_prefetch(at + i * ld + j, 1, 2);
+void fetch_rows(const float* at, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(at + i, 1, 2);
 }
 
 }  // namespace
@@ -48,19 +47,20 @@ void Panels::multiply(const Rows& r, const float* b, std::byte* panels, std::byt
   Range columns;
   for (std::int64_t s = 0; s < strips(); ++s) columns.add(ranges_of(shape, panels)[s]);
   const auto pack = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* to) {
+    for (const float* array : r.fetch) fetch_rows(array + row * n_, std::min(kStrip, r.rows - row) * n_);
     return pack_rows_transposed(r.a + p * r.lda + row, r.lda, std::min(kStrip, r.rows - row), depth, to);
   };
   const auto store = [&](std::int64_t row, std::int64_t column, const float* block) {
-    const std::int64_t m = std::min(kStrip, r.rows - row), n = std::min(kStrip, n_ - column);
-    for (const float* array : r.fetch) fetch_block(array + row * n_ + column, m, n, n_);
-    unpack(block, m, n, false, r.product + row * n_ + column, n_);
+    unpack(block, std::min(kStrip, r.rows - row), std::min(kStrip, n_ - column), false, r.product + row * n_ + column,
+           n_);
   };
   const auto give_up = [&](std::int64_t row, std::int64_t count) {
     const GemmTile tile{
         .m = count, .n = n_, .k = depth_, .transpose_a = true, .lda = r.lda, .ldb = n_, .ldc = n_, .accumulate = false};
     builtin::gemm_tile(tile, r.a + row, b, r.product + row * n_, nullptr);
   };
-  multiply_rows(shape, columns, Scratch(shape, reinterpret_cast<BFloat16*>(panels), scratch), pack, store, give_up);
+  multiply_rows(shape, columns, Scratch(shape, reinterpret_cast<BFloat16*>(panels), scratch), {r.product, n_}, pack,
+                store, give_up);
 }
 
 }  // namespace thalweg::cpu::amx

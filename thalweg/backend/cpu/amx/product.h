@@ -49,12 +49,18 @@ struct Scratch {
         sums(reinterpret_cast<float*>(rows + shape.rows_size())) {}
 };
 
+// Where whole blocks of sums may be left as they are, if anywhere.
+struct Sums {
+  float* at = nullptr;
+  std::int64_t ld = 0;
+};
+
 // With columns that are packed: pack_rows(row, p, depth, to) packs rows row … row + 32 at depths p … p + depth;
-// store(row, column, block) takes the sums of a block. Where the ranges of both do not fit, give_up(row, rows) is asked
-// for these rows instead.
+// store(row, column, block) takes the sums of a block, unless they were left in `sums`. Where the ranges of both do not
+// fit, give_up(row, rows) is asked for these rows instead.
 template <class PackRows, class Store, class GiveUp>
-void multiply_rows(const Shape& shape, const Range& columns_range, const Scratch& scratch, PackRows&& pack_rows,
-                   Store&& store, GiveUp&& give_up) {
+void multiply_rows(const Shape& shape, const Range& columns_range, const Scratch& scratch, const Sums& sums,
+                   PackRows&& pack_rows, Store&& store, GiveUp&& give_up) {
   bool fits = true;
   const auto multiply_strips = shape.parts == 1 ? multiply : multiply_parts;
   const std::int64_t chunk = shape.chunk();
@@ -64,10 +70,13 @@ void multiply_rows(const Shape& shape, const Range& columns_range, const Scratch
       const std::int64_t depth = std::min(chunk, shape.k - p);
       fits = fit(pack_rows(row, p, depth, scratch.rows), columns_range);
       for (std::int64_t s = 0; s < shape.column_strips() && fits; ++s) {
-        float* block = scratch.sums + (shape.is_chunked() ? s * kBlockSize : 0);
         const BFloat16* columns = scratch.columns + s * shape.strip_size() + p / kStep * shape.step_size();
-        multiply_strips(scratch.rows, columns, ceil_div(depth, kStep), block, p > 0);
-        if (!shape.is_chunked()) store(row, s * kStrip, block);
+        const bool in_place =
+            sums.at != nullptr && !shape.is_chunked() && row + kStrip <= shape.m && (s + 1) * kStrip <= shape.n;
+        float* block = scratch.sums + (shape.is_chunked() ? s * kBlockSize : 0);
+        multiply_strips(scratch.rows, columns, ceil_div(depth, kStep),
+                        in_place ? Block(sums.at + row * sums.ld + s * kStrip, sums.ld) : Block(block), p > 0);
+        if (!shape.is_chunked() && !in_place) store(row, s * kStrip, block);
       }
     }
     for (std::int64_t s = 0; s < shape.column_strips() && shape.is_chunked() && fits; ++s)
@@ -80,12 +89,12 @@ void multiply_rows(const Shape& shape, const Range& columns_range, const Scratch
 // The same, and pack_columns(to) packs all columns first, one strip of all depths after the other. Where these do not
 // fit anything, give_up is asked for all rows.
 template <class PackColumns, class PackRows, class Store, class GiveUp>
-void product(const Shape& shape, std::byte* at, PackColumns&& pack_columns, PackRows&& pack_rows, Store&& store,
-             GiveUp&& give_up) {
+void product(const Shape& shape, std::byte* at, const Sums& sums, PackColumns&& pack_columns, PackRows&& pack_rows,
+             Store&& store, GiveUp&& give_up) {
   const Scratch scratch(shape, at);
   const Range range = pack_columns(scratch.columns);
   if (!range.is_finite()) return give_up(0, shape.m);
-  multiply_rows(shape, range, scratch, pack_rows, store, give_up);
+  multiply_rows(shape, range, scratch, sums, pack_rows, store, give_up);
 }
 
 }  // namespace thalweg::cpu::amx

@@ -82,7 +82,7 @@ Tiles::~Tiles() { release(); }
 
 namespace {
 
-TW_AMX inline __attribute__((always_inline)) void begin(const float* block, bool add) {
+TW_AMX inline __attribute__((always_inline)) void begin(const Block& block, bool add) {
   if (!add) {
     _tile_zero(0);
     _tile_zero(1);
@@ -90,17 +90,17 @@ TW_AMX inline __attribute__((always_inline)) void begin(const float* block, bool
     _tile_zero(3);
     return;
   }
-  _tile_loadd(0, block, 64);
-  _tile_loadd(1, block + 256, 64);
-  _tile_loadd(2, block + 512, 64);
-  _tile_loadd(3, block + 768, 64);
+  _tile_loadd(0, block.at, block.row_bytes);
+  _tile_loadd(1, block.at + block.right, block.row_bytes);
+  _tile_loadd(2, block.at + block.below, block.row_bytes);
+  _tile_loadd(3, block.at + block.below + block.right, block.row_bytes);
 }
 
-TW_AMX inline __attribute__((always_inline)) void end(float* block) {
-  _tile_stored(0, block, 64);
-  _tile_stored(1, block + 256, 64);
-  _tile_stored(2, block + 512, 64);
-  _tile_stored(3, block + 768, 64);
+TW_AMX inline __attribute__((always_inline)) void end(const Block& block) {
+  _tile_stored(0, block.at, block.row_bytes);
+  _tile_stored(1, block.at + block.right, block.row_bytes);
+  _tile_stored(2, block.at + block.below, block.row_bytes);
+  _tile_stored(3, block.at + block.below + block.right, block.row_bytes);
 }
 
 TW_AMX inline __attribute__((always_inline)) void load_rows(const BFloat16* a) {
@@ -122,7 +122,7 @@ TW_AMX inline __attribute__((always_inline)) void add_products() {
 
 }  // namespace
 
-TW_AMX void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add) {
+TW_AMX void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, const Block& block, bool add) {
   begin(block, add);
   for (std::int64_t step = 0; step < steps; ++step, a += 2 * kTileSize, b += 2 * kTileSize) {
     load_columns(b);
@@ -132,7 +132,7 @@ TW_AMX void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, f
   end(block);
 }
 
-TW_AMX void multiply_parts(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add) {
+TW_AMX void multiply_parts(const BFloat16* a, const BFloat16* b, std::int64_t steps, const Block& block, bool add) {
   constexpr std::int64_t part = 2 * kTileSize;
   begin(block, add);
   for (std::int64_t step = 0; step < steps; ++step, a += kParts * part, b += kParts * part) {

@@ -26,13 +26,23 @@ class Tiles {
   Tiles& operator=(const Tiles&) = delete;
 };
 
+// Where the sums of a strip of rows with one of columns stand, two by two tiles: in a block of their own,
+// [2][2][16][16], or in a matrix.
+struct Block {
+  float* at;
+  std::int64_t row_bytes = 64, right = 256, below = 512;  // from row to row; elements from tile to tile
+
+  Block(float* block) : at(block) {}  // NOLINT(google-explicit-constructor)
+  Block(float* matrix, std::int64_t ld) : at(matrix), row_bytes(4 * ld), right(16), below(16 * ld) {}
+};
+
 // block (+)= a b. `a` is a strip of rows: [steps][2][16 rows][32 depths]; `b` one of columns: [steps][2][16 pairs of
-// depths][16 columns][2]; the block is [2][2][16][16]. All aligned to 64 bytes.
-void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add);
+// depths][16 columns][2]. All aligned to 64 bytes, but for matrices of sums.
+void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, const Block& block, bool add);
 
 // The same of f32 numbers, each of them the sum of three bf16: strips are [steps][3][2]…, the largest parts first. Of
 // nine products of parts the three smallest are left out: together they are below 2^-24 of the whole.
 inline constexpr std::int64_t kParts = 3;
-void multiply_parts(const BFloat16* a, const BFloat16* b, std::int64_t steps, float* block, bool add);
+void multiply_parts(const BFloat16* a, const BFloat16* b, std::int64_t steps, const Block& block, bool add);
 
 }  // namespace thalweg::cpu::amx
