@@ -78,7 +78,8 @@ bool pays(const GemmTile& tile) {
   const double columns = tile.transpose_b ? 0.5 : 0.4, rows = tile.transpose_a ? 0.4 : 0.3;
   const double times = std::max(std::ceil(m / 256), n <= 320 ? 2.0 : 1.0);
   const double packs = columns * n * k * times + rows * m * k * std::ceil(n / 640);
-  const double products = 2 * std::ceil(m / kStrip) * kStrip * n * k / 400, sums = 0.25 * m * n * std::ceil(k / 256);
+  const double products = 2 * std::ceil(m / kStrip) * kStrip * n * k / 400;
+  const double sums = m * n * (0.15 + 0.25 * (std::ceil(k / 256) - 1));
   return products + packs + sums < 0.9 * (2 * m * n * k / 150 + 0.15 * n * k);
 }
 
