@@ -196,6 +196,23 @@ TEST(NormKernelTest, variance_survives_a_large_mean) {
   });
 }
 
+TEST(NormKernelTest, variance_survives_a_mean_that_drifts) {
+  constexpr int64_t rows = 70'000, n = 3;  // several windows in a block
+  std::vector<float> x(rows * n), y(rows * n), mean(n), variance(n), rstd(n);
+  const auto noise = random_values<float>(rows * n, 5, -1, 1);
+  double sum = 0, squares = 0;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t c = 0; c < n; ++c)
+      x[row * n + c] = (row % 10'000 < 100 ? 3e4f : 10 * static_cast<float>(row / 7000)) + noise[row * n + c];
+  for (int64_t row = 0; row < rows; ++row) sum += x[row * n];
+  for (int64_t row = 0; row < rows; ++row) squares += (x[row * n] - sum / rows) * (x[row * n] - sum / rows);
+  std::vector<float> workspace(cpu::batch_norm_workspace(rows, n));
+  cpu::batch_norm_kernels<float>().forward({rows, n, 1e-3f, x.data(), nullptr, nullptr, y.data(), mean.data(),
+                                            variance.data(), rstd.data(), workspace.data()});
+  EXPECT_NEAR(mean[0], sum / rows, 1e-6 * sum / rows);
+  EXPECT_NEAR(variance[0], squares / rows, 4e-6 * squares / rows);
+}
+
 TEST(NormKernelTest, nan_stays_in_its_row) {
   const float nan = static_cast<float>(kNan);
   const std::vector<float> x = {1, 2, nan, 3, 4, 5};

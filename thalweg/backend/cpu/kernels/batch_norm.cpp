@@ -30,28 +30,78 @@ void batch_norm_apply(const BatchNorm<S>& a) {
   });
 }
 
+constexpr std::int64_t kWindowBytes = 64 * 1024;  // of x that are read twice, the second time from a cache
+constexpr std::int64_t kColumns = 512;            // at a time: their sums stand on the stack
+
+// Means and sums of squared deviations of the columns of some rows, joined with those of rows before.
+template <class T>
+class ColumnMoments {
+ public:
+  ColumnMoments(T* mean, T* deviations) : mean_(mean), deviations_(deviations) {}
+
+  // Of `rows` rows: their means and the sums of their squared deviations, n of each.
+  void add(std::int64_t rows, std::int64_t n, const T* mean, const T* deviations) {
+    const T share = static_cast<T>(rows) / static_cast<T>(rows_ + rows), before = static_cast<T>(rows_);
+    for (std::int64_t c = 0; c < n && rows_ == 0; ++c) mean_[c] = mean[c], deviations_[c] = deviations[c];
+    for (std::int64_t c = 0; c < n && rows_ > 0; ++c) {
+      const T difference = mean[c] - mean_[c];
+      mean_[c] += difference * share;
+      deviations_[c] += deviations[c] + difference * difference * (before * share);
+    }
+    rows_ += rows;
+  }
+
+ private:
+  T *mean_, *deviations_;
+  std::int64_t rows_ = 0;
+};
+
+// Every window of rows by itself, so that x comes from memory once and no guess is far from what it is for.
+template <class S, class T = Wide<S>>
+void find_moments(const Window& all, const S* x, T* mean, T* deviations) {
+  T guess[kColumns], first[kColumns], second[kColumns];
+  ColumnMoments<T> moments(mean, deviations);
+  const std::int64_t bytes = all.n * static_cast<std::int64_t>(sizeof(S));
+  const std::int64_t rows = std::max<std::int64_t>(16, kWindowBytes / bytes);
+  for (std::int64_t row = 0; row < all.rows; row += rows) {
+    const Window w{std::min(rows, all.rows - row), all.stride, all.n};
+    const T size = static_cast<T>(w.rows);
+    sum_rows(w, x + row * w.stride, guess);
+    for (std::int64_t c = 0; c < w.n; ++c) guess[c] /= size;
+    sum_differences(w, x + row * w.stride, guess, first, second);
+    for (std::int64_t c = 0; c < w.n; ++c) {
+      const T correction = first[c] / size;
+      guess[c] += correction;
+      second[c] -= correction * first[c];
+      if (second[c] < 0) second[c] = 0;
+    }
+    moments.add(w.rows, w.n, guess, second);
+  }
+}
+
 template <class S, class T = Wide<S>>
 void batch_norm_statistics(const BatchNorm<S>& a) {
   const RowBlocks blocks(a.rows);
-  const std::int64_t n = a.channels, stride = 2 * n, count = blocks.count();
-  const auto window = [&](std::int64_t i) HWY_ATTR { return Window{blocks.end(i) - blocks.begin(i), n, n}; };
-  const T size = static_cast<T>(std::max<std::int64_t>(a.rows, 1));
-  parallel_for(count, [&](std::int64_t i)
-                          HWY_ATTR { sum_rows(window(i), a.x + blocks.begin(i) * n, a.workspace + i * stride); });
-  sum_blocks_parallel(a.workspace, count, stride, n, a.mean);
-  for (std::int64_t c = 0; c < n; ++c) a.mean[c] /= size;
-  parallel_for(count, [&](std::int64_t i) HWY_ATTR {
+  const std::int64_t n = a.channels, stride = 2 * n;
+  std::fill_n(a.mean, n, T(0));  // what no rows have
+  std::fill_n(a.variance, n, T(0));
+  parallel_for(blocks.count(), [&](std::int64_t i) HWY_ATTR {
     T* partial = a.workspace + i * stride;
-    sum_differences(window(i), a.x + blocks.begin(i) * n, a.mean, partial, partial + n);
+    for (std::int64_t c = 0; c < n; c += kColumns)
+      find_moments<S>({blocks.end(i) - blocks.begin(i), n, std::min(kColumns, n - c)}, a.x + blocks.begin(i) * n + c,
+                      partial + c, partial + n + c);
   });
-  sum_blocks_parallel(a.workspace, count, stride, n, a.rstd);
-  sum_blocks_parallel(a.workspace + n, count, stride, n, a.variance);
-  for (std::int64_t c = 0; c < n; ++c) {
-    const auto [mean, variance] = corrected_moments(a.mean[c], a.rstd[c], a.variance[c], size);
-    a.mean[c] = mean;
-    a.variance[c] = variance;
-    a.rstd[c] = reciprocal_deviation(variance, a.epsilon);
-  }
+  parallel_ranges(n, 256, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    ColumnMoments<T> moments(a.mean + begin, a.variance + begin);
+    for (std::int64_t i = 0; i < blocks.count(); ++i) {
+      const T* partial = a.workspace + i * stride + begin;
+      moments.add(blocks.end(i) - blocks.begin(i), end - begin, partial, partial + n);
+    }
+    for (std::int64_t c = begin; c < end; ++c) {
+      a.variance[c] /= static_cast<T>(std::max<std::int64_t>(a.rows, 1));
+      a.rstd[c] = reciprocal_deviation(a.variance[c], a.epsilon);
+    }
+  });
 }
 
 template <class S>
