@@ -10,6 +10,8 @@
 #include "tests/kernel_testing.h"
 #include "tests/typed_values.h"
 #include "thalweg/backend/cpu/amx/convolution.h"
+#include "thalweg/backend/cpu/amx/gathered.h"
+#include "thalweg/backend/cpu/amx/tiles.h"
 #include "thalweg/backend/cpu/convolution_provider.h"
 #include "thalweg/backend/cpu/kernels/depthwise.h"
 #include "thalweg/core/error.h"
@@ -194,6 +196,31 @@ TEST_P(ConvolutionTest, amx_equals_a_plain_loop) {
     }
   for (const Convolution& c : list) {
     expect_exact(Provider::amx, c);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Strides and windows of one pixel; images in parts, of which the last has fewer.
+TEST(ConvolutionGathered, products_on_tiles_equal_a_plain_loop) {
+  if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
+  std::vector<Convolution> list{two_dimensional(DType::f32, 3, 16, 200, 160, 1)};
+  for (const std::int64_t kernel : {1, 3}) {
+    Convolution c = two_dimensional(DType::f32, 5, kernel == 3 ? 41 : 20, 130, 128, kernel);
+    c.stride = {2, 2, 1};
+    list.push_back(sized(c));
+    c.batch = 2, c.input = {20, 20, 1}, c.stride = {3, 1, 1}, c.dilation = {1, 2, 1}, c.pad_after = {0, 3, 0};
+    list.push_back(sized(c));
+  }
+  Convolution deep = list[1];
+  deep.spatial = 3, deep.input = {6, 7, 9}, deep.kernel = {2, 1, 3}, deep.stride = {1, 2, 2};
+  deep.pad_before = {1, 0, 2}, deep.pad_after = {0, 1, 0};
+  list.push_back(sized(deep));
+  for (const Convolution& c : list) {
+    for (const Direction direction : kDirections) {
+      const bool long_sums = c.kernel[0] > 1 || direction != Direction::backward_weights;
+      EXPECT_TRUE(!long_sums || amx::gathered::pays(direction, c)) << describe(c, direction, Provider::automatic);
+    }
+    expect_exact(Provider::automatic, c);
     if (HasFatalFailure()) return;
   }
 }

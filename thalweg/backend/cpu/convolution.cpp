@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "thalweg/backend/cpu/amx/convolution.h"
-#include "thalweg/backend/cpu/amx/gemm.h"
+#include "thalweg/backend/cpu/amx/gathered.h"
 #include "thalweg/backend/cpu/convolution_provider.h"
 #include "thalweg/backend/cpu/kernels/depthwise.h"
 #include "thalweg/backend/cpu/winograd/winograd.h"
@@ -40,35 +40,9 @@ Sizes sizes_of(Direction direction, const Convolution& c) {
   return {elements_of_x(c), elements_of_y(c), elements_of_w(c)};
 }
 
-// Windows of one element that stand side by side: a product of matrices, whose rows are places.
-bool is_product(const Convolution& c) {
-  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i)
-    if (c.kernel[i] != 1 || c.stride[i] != 1 || c.pad_before[i] != 0 || c.pad_after[i] != 0) return false;
-  return c.groups == 1;
-}
-
-Gemm as_product(Direction direction, const Convolution& c) {
-  const std::int64_t places = c.batch * product(c, c.output), in = c.in_channels, out = c.out_channels;
-  switch (direction) {
-    case Direction::forward: return {.dtype = c.dtype, .m = places, .n = out, .k = in};
-    case Direction::backward_data: return {.dtype = c.dtype, .m = places, .n = in, .k = out, .transpose_b = true};
-    case Direction::backward_weights: break;
-  }
-  return {.dtype = c.dtype, .m = in, .n = out, .k = places, .transpose_a = true, .wide_result = c.wide_gradient};
-}
-
-// Whether products of f32 on tiles are faster than what the library has for such windows.
-bool has_faster_product(Direction direction, const Convolution& c) {
-  if (c.dtype != DType::f32 || !is_product(c)) return false;
-  const Gemm gemm = as_product(direction, c);
-  const GemmTile tile{
-      .m = gemm.m, .n = gemm.n, .k = gemm.k, .transpose_a = gemm.transpose_a, .transpose_b = gemm.transpose_b};
-  return amx::supported(tile) && amx::pays(tile);
-}
-
 // Who computes a convolution, and in tiles of which size if it is Winograd's method.
 struct Way {
-  enum Kind { builtin, onednn, amx, product, winograd, depthwise } kind = builtin;
+  enum Kind { builtin, onednn, amx, gathered, winograd, depthwise } kind = builtin;
   int tile = 0;
 };
 
@@ -79,8 +53,8 @@ Way way_of(Provider provider, Direction direction, const Convolution& c) {
   TW_CHECK_INTERNAL(provider == Provider::automatic, "convolution", "provider {} does not support this convolution",
                     static_cast<int>(provider));
   if (amx::supported(c)) return {Way::amx};
-  if (has_faster_product(direction, c)) return {Way::product};
   if (const int tile = winograd::tile_size(direction, c); tile != 0) return {Way::winograd, tile};
+  if (amx::gathered::pays(direction, c)) return {Way::gathered};
   if (depthwise::supported(c)) return {Way::depthwise};
   return {onednn::supported(direction, c) ? Way::onednn : Way::builtin};
 }
@@ -124,7 +98,7 @@ std::size_t convolution_workspace(Provider provider, Direction direction, const 
   const Way way = way_of(provider, direction, c);
   switch (way.kind) {
     case Way::amx: return amx::convolution_workspace(direction, c);
-    case Way::product: return gemm_workspace(as_product(direction, c));
+    case Way::gathered: return amx::gathered::convolution_workspace(direction, c);
     case Way::winograd: return winograd::convolution_workspace(way.tile, direction, c);
     case Way::depthwise: return depthwise::convolution_workspace(direction, c);
     case Way::onednn: return onednn::convolution_workspace(direction, c);
@@ -146,7 +120,7 @@ void convolution(Provider provider, Direction direction, const Convolution& c, c
   const Way way = way_of(provider, direction, c);
   switch (way.kind) {
     case Way::amx: return amx::convolution(direction, c, operands, workspace);
-    case Way::product: return gemm(as_product(direction, c), operands.a, operands.b, operands.out, workspace);
+    case Way::gathered: return amx::gathered::convolution(direction, c, operands, workspace);
     case Way::winograd: return winograd::convolution(way.tile, direction, c, operands, workspace);
     case Way::depthwise: return depthwise::convolution(direction, c, operands, workspace);
     case Way::onednn: return onednn::convolution(direction, c, operands, workspace);
