@@ -205,7 +205,7 @@ TEST(ConvolutionGathered, products_on_tiles_equal_a_plain_loop) {
   if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
   std::vector<Convolution> list{two_dimensional(DType::f32, 3, 16, 200, 160, 1)};
   for (const std::int64_t kernel : {1, 3}) {
-    Convolution c = two_dimensional(DType::f32, 5, kernel == 3 ? 41 : 20, 130, 128, kernel);
+    Convolution c = two_dimensional(DType::f32, 8, kernel == 3 ? 25 : 20, 200, 192, kernel);
     c.stride = {2, 2, 1};
     list.push_back(sized(c));
     c.batch = 2, c.input = {20, 20, 1}, c.stride = {3, 1, 1}, c.dilation = {1, 2, 1}, c.pad_after = {0, 3, 0};

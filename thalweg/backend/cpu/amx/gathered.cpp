@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int64_t kMatrixBytes = 8 << 20;  // of some images, or of one
 constexpr std::int64_t kMostBytes = 64 << 20;   // of an image: larger ones are left to others
-constexpr std::int64_t kChannels = 128;         // that pay for the pixels' being gathered
+// Channels that pay for pixels' being gathered; of more than one tap, unless gradients of weights are to be found.
+constexpr std::int64_t kChannels = 128, kTapChannels = 192;
 
 TW_AMX void add(const float* from, std::int64_t count, float* to) {
   for (std::int64_t i = 0; i < count; i += 16) {
@@ -109,8 +110,9 @@ class Run {
 
   bool pays() const {
     if (c_.dtype != DType::f32 || c_.groups != 1 || reaches_far(c_) || !usable()) return false;
-    if (!is_matrix() && (std::min(c_.in_channels, c_.out_channels) < kChannels || image_bytes() > kMostBytes))
-      return false;
+    const bool many = image_.taps() > 1 && direction_ != Direction::backward_weights;
+    const std::int64_t channels = std::min(c_.in_channels, c_.out_channels), enough = many ? kTapChannels : kChannels;
+    if (!is_matrix() && (channels < enough || image_bytes() > kMostBytes)) return false;
     const Gemm gemm = product(images_);
     return amx::pays(
         {.m = gemm.m, .n = gemm.n, .k = gemm.k, .transpose_a = gemm.transpose_a, .transpose_b = gemm.transpose_b});
