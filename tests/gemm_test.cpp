@@ -285,6 +285,26 @@ TEST(GemmAmx, f32_is_as_accurate_at_the_ends_of_its_range) {
   EXPECT_EQ(Sums(Provider::amx, gemm, a, b).f32, Sums(Provider::builtin, gemm, a, b).f32);
 }
 
+// Numbers that tiles take for 0, whole or in part, stand beside others in the same words.
+TEST(GemmAmx, tiny_numbers_leave_their_neighbours_alone) {
+  if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
+  for (int flags = 0; flags < 4; ++flags)
+    for (const float tiny : {0x1.fffcp-135f, -0x1p-149f, 0x1.fffffep-127f, 0x1.000002p-120f, -0x1.fffffep-112f}) {
+      Gemm gemm = plain(DType::f32, 70, 90, 66);
+      gemm.transpose_a = flags & 1, gemm.transpose_b = flags & 2;
+      auto a = random_floats(gemm.m * gemm.k, 1, 0), b = random_floats(gemm.k * gemm.n, 2, 0);
+      for (std::size_t i = 0; i < a.size(); i += 3) a[i] = tiny;
+      for (std::size_t i = 0; i < b.size(); i += 7) b[i] = tiny;
+      std::vector<float> tiles(static_cast<std::size_t>(gemm.m * gemm.n)), vectors(tiles.size());
+      for (const auto& [provider, c] : {std::pair(Provider::amx, &tiles), {Provider::builtin, &vectors}}) {
+        Workspace workspace(gemm_workspace(provider, gemm));
+        cpu::gemm(provider, gemm, a.data(), b.data(), c->data(), workspace.span());
+      }
+      for (std::size_t i = 0; i < tiles.size(); ++i)
+        ASSERT_NEAR(tiles[i], vectors[i], 2e-5f) << tiny << " at " << i << ", transposed " << flags;
+    }
+}
+
 TEST(GemmAmx, what_is_not_finite_stays_what_it_is) {
   if (!amx::usable()) GTEST_SKIP() << "a processor without tiles";
   constexpr float inf = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();

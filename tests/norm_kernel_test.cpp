@@ -196,6 +196,25 @@ TEST(NormKernelTest, variance_survives_a_large_mean) {
   });
 }
 
+TEST(NormKernelTest, variance_of_many_windows_survives_a_large_mean) {
+  constexpr int64_t rows = 517, n = 300;
+  const auto noise = random_values<float>(rows * n, 5, -1, 1);
+  for (const float large : {1e2f, -1e4f, 1e6f}) {
+    std::vector<float> x(rows * n), y(rows * n), mean(n), variance(n), rstd(n);
+    for (int64_t i = 0; i < rows * n; ++i) x[i] = large + noise[i];
+    std::vector<float> workspace(cpu::batch_norm_workspace(rows, n));
+    cpu::batch_norm_kernels<float>().forward({rows, n, 1e-3f, x.data(), nullptr, nullptr, y.data(), mean.data(),
+                                              variance.data(), rstd.data(), workspace.data()});
+    for (int64_t c = 0; c < n; ++c) {
+      double sum = 0, squares = 0;
+      for (int64_t row = 0; row < rows; ++row) sum += x[row * n + c];
+      for (int64_t row = 0; row < rows; ++row) squares += std::pow(x[row * n + c] - sum / rows, 2);
+      EXPECT_NEAR(mean[c], sum / rows, 1e-7 * std::abs(sum / rows));
+      EXPECT_NEAR(variance[c], squares / rows, 1e-6 * squares / rows) << large;
+    }
+  }
+}
+
 TEST(NormKernelTest, variance_survives_a_mean_that_drifts) {
   constexpr int64_t rows = 70'000, n = 3;  // several windows in a block
   std::vector<float> x(rows * n), y(rows * n), mean(n), variance(n), rstd(n);

@@ -64,6 +64,9 @@ run 0 train "${mlp[@]}" --data folder --steps 4 --out folder/run --resume
 python3 -c 'bytes = bytearray(open("folder/x.npy", "rb").read()); bytes[-1] ^= 1; open("folder/x.npy", "wb").write(bytes)'
 run 1 train "${mlp[@]}" --data folder --steps 5 --out folder/run --resume
 says "$err" 'expected folder/x.npy of'
+cp -r images named && mv "$(find named -type f | sort | head -n 1)" "$(find named -type f | sort | head -n 1)"$'\xe9.png'
+run 0 train "${mlp[@]}" --data named --steps 3 --out named_run
+run 0 train "${mlp[@]}" --data named --steps 4 --out named_run --resume
 gpt=(gpt --data long.txt --set layers=1 --set heads=2 --set width=8 --set context=16 --batch 4)
 python3 -c 'open("long.txt", "w").write("abcdefg " * 50000)'  # blocks of it are looked at, the first and the last too
 run 0 train "${gpt[@]}" --steps 1 --subset 8 --out long

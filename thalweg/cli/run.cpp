@@ -182,7 +182,7 @@ std::string Run::config() const {
                           {"processor", config::describe_hardware().cpu},
                           {"seed", options_.seed},
                           {"eager", options_.eager}};
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";  // names of files may be any bytes
 }
 
 }  // namespace thalweg::cli

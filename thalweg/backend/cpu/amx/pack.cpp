@@ -210,7 +210,8 @@ TW_AMX Range pack_columns(const BFloat16* from, std::int64_t ld, std::int64_t co
   return {};
 }
 
-// The upper halves of floats of two rows in turns are what tiles want: no shuffles.
+// The upper halves of floats of two rows in turns are what tiles want: no shuffles. Parts below 2^-126 have bits in the
+// lower halves too.
 template <>
 TW_AMX Range pack_columns(const float* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
                           BFloat16* strip) {
@@ -231,8 +232,9 @@ TW_AMX Range pack_columns(const float* from, std::int64_t ld, std::int64_t colum
         const FloatParts upper(even), lower(odd);
 #pragma GCC unroll 3
         for (int part = 0; part < kParts; ++part)
-          _mm512_store_si512(strip + (2 * part + half) * kTileSize + pair * kStep,
-                             _mm512_or_si512(_mm512_srli_epi32(upper.part[part], 16), lower.part[part]));
+          _mm512_store_si512(
+              strip + (2 * part + half) * kTileSize + pair * kStep,
+              _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(upper.part[part], 16), lower.part[part]));
       }
     }
   return range_of(largest);

@@ -56,22 +56,37 @@ class ColumnMoments {
   std::int64_t rows_ = 0;
 };
 
-// Every window of rows by itself, so that x comes from memory once and no guess is far from what it is for.
+// A value of every column that is no outlier: the median of three. Means are distances from it until they are joined,
+// as differences between large ones would be lost when they are rounded.
 template <class S, class T = Wide<S>>
-void find_moments(const Window& all, const S* x, T* mean, T* deviations) {
-  T guess[kColumns], first[kColumns], second[kColumns];
+void find_origin(const BatchNorm<S>& a, std::int64_t column, std::int64_t n, T* origin) {
+  const S *x = a.x + column, *middle_row = x + a.rows / 2 * a.channels, *last_row = x + (a.rows - 1) * a.channels;
+  for_each_chunk<T>(n, [&](auto chunk) HWY_ATTR {
+    const Lanes<T> first = chunk.load(x), middle = chunk.load(middle_row), last = chunk.load(last_row);
+    chunk.store(max(min(first, middle), min(max(first, middle), last)), origin);
+  });
+}
+
+// Of some columns of rows begin … end. Every window of rows by itself, so that x comes from memory once and no guess is
+// far from what it is for.
+template <class S, class T = Wide<S>>
+void find_moments(const BatchNorm<S>& a, std::int64_t begin, std::int64_t end, std::int64_t column, T* mean,
+                  T* deviations) {
+  T origin[kColumns], guess[kColumns], first[kColumns], second[kColumns];
   ColumnMoments<T> moments(mean, deviations);
-  const std::int64_t bytes = all.n * static_cast<std::int64_t>(sizeof(S));
+  const std::int64_t n = std::min(kColumns, a.channels - column), bytes = n * static_cast<std::int64_t>(sizeof(S));
+  find_origin(a, column, n, origin);
   const std::int64_t rows = std::max<std::int64_t>(16, kWindowBytes / bytes);
-  for (std::int64_t row = 0; row < all.rows; row += rows) {
-    const Window w{std::min(rows, all.rows - row), all.stride, all.n};
+  for (std::int64_t row = begin; row < end; row += rows) {
+    const Window w{std::min(rows, end - row), a.channels, n};
+    const S* x = a.x + row * w.stride + column;
     const T size = static_cast<T>(w.rows);
-    sum_rows(w, x + row * w.stride, guess);
+    sum_rows(w, x, guess);
     for (std::int64_t c = 0; c < w.n; ++c) guess[c] /= size;
-    sum_differences(w, x + row * w.stride, guess, first, second);
+    sum_differences(w, x, guess, first, second);
     for (std::int64_t c = 0; c < w.n; ++c) {
       const T correction = first[c] / size;
-      guess[c] += correction;
+      guess[c] = guess[c] - origin[c] + correction;
       second[c] -= correction * first[c];
       if (second[c] < 0) second[c] = 0;
     }
@@ -83,13 +98,16 @@ template <class S, class T = Wide<S>>
 void batch_norm_statistics(const BatchNorm<S>& a) {
   const RowBlocks blocks(a.rows);
   const std::int64_t n = a.channels, stride = 2 * n;
-  std::fill_n(a.mean, n, T(0));  // what no rows have
-  std::fill_n(a.variance, n, T(0));
+  if (a.rows == 0) {
+    std::fill_n(a.mean, n, T(0));
+    std::fill_n(a.variance, n, T(0));
+    std::fill_n(a.rstd, n, reciprocal_deviation(T(0), a.epsilon));
+    return;
+  }
   parallel_for(blocks.count(), [&](std::int64_t i) HWY_ATTR {
     T* partial = a.workspace + i * stride;
     for (std::int64_t c = 0; c < n; c += kColumns)
-      find_moments<S>({blocks.end(i) - blocks.begin(i), n, std::min(kColumns, n - c)}, a.x + blocks.begin(i) * n + c,
-                      partial + c, partial + n + c);
+      find_moments(a, blocks.begin(i), blocks.end(i), c, partial + c, partial + n + c);
   });
   parallel_ranges(n, 256, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
     ColumnMoments<T> moments(a.mean + begin, a.variance + begin);
@@ -97,8 +115,11 @@ void batch_norm_statistics(const BatchNorm<S>& a) {
       const T* partial = a.workspace + i * stride + begin;
       moments.add(blocks.end(i) - blocks.begin(i), end - begin, partial, partial + n);
     }
+    T origin[kColumns];
+    find_origin(a, begin, end - begin, origin);
     for (std::int64_t c = begin; c < end; ++c) {
-      a.variance[c] /= static_cast<T>(std::max<std::int64_t>(a.rows, 1));
+      a.mean[c] += origin[c - begin];
+      a.variance[c] /= static_cast<T>(a.rows);
       a.rstd[c] = reciprocal_deviation(a.variance[c], a.epsilon);
     }
   });
