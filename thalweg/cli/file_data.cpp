@@ -1,5 +1,6 @@
 // Examples of files and of generators, by the path that --data gives.
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "thalweg/cli/datasets.h"
@@ -99,15 +100,26 @@ std::vector<std::string> files_of(const std::string& path, const std::vector<std
   return files;
 }
 
+// In the order of their names; endings in any case, as image_folder takes them.
+std::vector<std::string> images_of(const fs::path& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::string ending = entry.path().extension().string();
+    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (entry.is_regular_file() && (ending == ".png" || ending == ".jpg" || ending == ".jpeg"))
+      files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 Datasets images(const std::string& folder, const DataRequest& request, const Spec& input) {
   const std::int64_t side = input.rank() == 4 ? input.shape[1] : 28;
   const int channels = input.rank() == 4 ? static_cast<int>(input.shape[3]) : 1;
   const auto all = data::image_folder(folder, {.height = side, .width = side, .channels = channels});
   Datasets made{.name = folder, .examples = all.cardinality(), .streamed = true};
   for (const auto& name : data::class_names(folder))
-    for (const auto& file :
-         files_of((fs::path(folder) / name).string(), {".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG"}))
-      made.files.push_back(file);
+    for (const auto& file : images_of(fs::path(folder) / name)) made.files.push_back(file);
   made.input_sizes = input_sizes({side, side, channels}, input);
   made.input_numbers = side * side * channels;
   survey_classes(made, static_cast<std::int64_t>(data::class_names(folder).size()), request);

@@ -119,8 +119,9 @@ class Run {
   }
 
   std::size_t workspace() const {
-    std::size_t bytes = gemm_workspace(product(images_));
-    if (c_.batch % images_ != 0) bytes = std::max(bytes, gemm_workspace(product(c_.batch % images_)));
+    std::size_t bytes = 0;
+    for (std::int64_t first = 0; first < c_.batch; first += images_)  // the first, one in between, the last
+      if (first <= images_ || first + images_ >= c_.batch) bytes = std::max(bytes, gemm_workspace(part(first)));
     return matrix_bytes() + bytes;
   }
 
@@ -132,8 +133,7 @@ class Run {
     for (std::int64_t first = 0; first < c_.batch; first += images_) {
       const std::int64_t images = std::min(images_, c_.batch - first);
       const std::int64_t of_x = first * pixels_ * c_.in_channels, of_y = first * places_ * c_.out_channels;
-      Gemm gemm = product(images);
-      gemm.accumulate = direction_ == Direction::backward_weights && first > 0;
+      const Gemm gemm = part(first);
       switch (direction_) {
         case Direction::forward: cpu::gemm(gemm, gathered(a + of_x, images, matrix), b, out + of_y, rest); break;
         case Direction::backward_weights:
@@ -167,6 +167,13 @@ class Run {
       case Direction::backward_weights: break;
     }
     return {.m = depth_, .n = n, .k = rows, .transpose_a = true};
+  }
+
+  // Of the images from `first` on.
+  Gemm part(std::int64_t first) const {
+    Gemm gemm = product(std::min(images_, c_.batch - first));
+    gemm.accumulate = direction_ == Direction::backward_weights && first > 0;
+    return gemm;
   }
 
   const float* gathered(const float* x, std::int64_t images, float* matrix) const {
