@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/denormals.h"
 #include "thalweg/core/tracer.h"
 
 namespace thalweg {
@@ -42,6 +43,7 @@ void compute(const OpInfo& info, const void* op, std::span<const Tensor> inputs,
   Ref<Buffer> scratch;
   if (scratch_bytes > 0) scratch = Buffer::allocate(scratch_bytes, info.owner);
   const auto from = arrays_of(inputs), to = arrays_of(outputs);
+  const Denormals denormals(Denormals::Mode::flushed);
   info.run(
       op, {from.data(), from.size()}, {to.data(), to.size()},
       scratch ? Scratch(static_cast<std::byte*>(scratch->data()), static_cast<std::size_t>(scratch_bytes)) : Scratch());

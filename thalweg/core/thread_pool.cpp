@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/denormals.h"
 #include "thalweg/core/serial.h"
 
 namespace thalweg {
@@ -169,10 +170,12 @@ void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) {
     return;
   }
   auto pool = current_pool();
+  const auto denormals = Denormals::current();
   FirstError error;
   auto guarded = [&](std::int64_t i) {
     if (error.skips(i)) return;
     const SerialScope mark;
+    const Denormals as_caller(denormals);
     try {
       body(i);
     } catch (...) {

@@ -1,6 +1,7 @@
 #include "thalweg/plan/executable.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/denormals.h"
 
 namespace thalweg {
 
@@ -33,6 +34,7 @@ void Executable::run(std::span<void* const> inputs, std::span<void* const> outpu
   auto* table = reinterpret_cast<Array*>(workspace + arena_bytes_);
   for (std::size_t i = 0; i < entries_.size(); ++i)
     std::construct_at(table + i, Array{address(entries_[i].place), &entries_[i].spec});
+  const Denormals denormals(Denormals::Mode::flushed);
   for (const auto& step : steps_) {
     const LayerScope layer(step.layer);
     const Array* first = table + step.first;

@@ -1,12 +1,11 @@
 #include "thalweg/backend/cpu/gemm_partition.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 
 #include "thalweg/backend/cpu/amx/gemm.h"
 #include "thalweg/backend/cpu/amx/tiles.h"
+#include "thalweg/backend/cpu/caches.h"
 #include "thalweg/backend/cpu/partial_sums.h"
 #include "thalweg/backend/cpu/turned_tile.h"
 #include "thalweg/backend/cpu/widened_tile.h"
@@ -33,7 +32,8 @@ constexpr std::int64_t kAmxRows = 256;             // of a tile: packing its col
 // the library: [m, 384] [384, 1536] at 181 instead of 118 GFLOP/s for 24 rows, 196 instead of 154 for 32, 209 instead
 // of 183 for 64; [128, 1024] [1024, 1024] at 207 instead of 179. Where B is in the caches both are alike, and more rows
 // with few columns are left to the library: [128, 1600] [1600, 128] at 140 instead of 206. Up to 8 rows are as fast as
-// memory: [1, 384] [384, 1536] at 14 instead of 6, [8, 1024] [1024, 4096] at 103 instead of 67.
+// memory: [1, 384] [384, 1536] at 14 instead of 6, [8, 1024] [1024, 4096] at 103 instead of 67. Large second-level caches
+// take packed weights as fast as weights in place: [32, 384] [384, 1536] at 130 instead of 100 GFLOP/s a core.
 bool has_few_rows(const Gemm& gemm) {
   if (gemm.dtype != DType::f32 || gemm.batch != 1 || gemm.transpose_a) return false;
   if (gemm.m <= 8)
@@ -41,13 +41,6 @@ bool has_few_rows(const Gemm& gemm) {
   if (gemm.transpose_b && !TurnedTile::fills_lanes(gemm.m)) return false;
   if (gemm.m <= 32 || (gemm.m <= 64 && gemm.transpose_b)) return gemm.k >= 128 && gemm.n >= 128;
   return gemm.m <= 128 && gemm.k >= (gemm.m <= 64 ? 128 : 512) && gemm.n >= 512;
-}
-
-// Whether the second-level cache is so large that the library packs B as fast as it is read in place: [32, 384]
-// [384, 1536] at 130 instead of 100 GFLOP/s a core with 2 MiB of it.
-bool holds_weights() {
-  static const bool large = sysconf(_SC_LEVEL2_CACHE_SIZE) >= 2 << 20;
-  return large;
 }
 
 // How many tasks the whole product is worth: 8 for all but small ones, more for the largest.
@@ -142,7 +135,7 @@ Way way_of(Provider provider, const Gemm& gemm) {
   if (flops_of(gemm) < (repacks ? kBuiltinRepackFlops : kBuiltinFlops)) return Way::builtin;
   if (amx::supported(tile) && amx::pays(tile)) return Way::amx;
   if (has_few_rows(gemm) && TurnedTile::pays(tile)) return Way::turned;
-  if (has_few_rows(gemm) && !gemm.transpose_b && (gemm.m <= 8 || !holds_weights())) return Way::thin;
+  if (has_few_rows(gemm) && !gemm.transpose_b && (gemm.m <= 8 || !has_large_cache())) return Way::thin;
   if (onednn::supported(tile)) return Way::onednn;
   return sum_dtype(gemm.dtype) != gemm.dtype && WidenedTile(tile).is_supported() ? Way::widened : Way::builtin;
 }

@@ -3,6 +3,7 @@
 #include "thalweg/backend/cpu/convert.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
+#include "thalweg/core/denormals.h"
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/ops/batch_rules.h"
 #include "thalweg/ops/defined.h"
@@ -37,6 +38,7 @@ void convert_all(const From* __restrict x, std::int64_t count, To* __restrict y)
 }
 
 void run(const Cast&, Arrays in, Arrays out) {
+  const Denormals denormals(Denormals::Mode::kept);  // values are moved, not computed
   with_type(in[0].dtype(), [&]<class From>(TypeTag<From>) {
     with_type(out[0].dtype(), [&]<class To>(TypeTag<To>) {
       const auto* x = in[0].as<const From>();

@@ -4,6 +4,7 @@
 
 #include "thalweg/backend/cpu/amx/panels.h"
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
+#include "thalweg/backend/cpu/caches.h"
 #include "thalweg/backend/cpu/slots.h"
 #include "thalweg/core/check.h"
 #include "thalweg/ops/fused/fused_op.h"
@@ -59,7 +60,7 @@ double flops(const FusedProduct&, Inputs in) {
 
 [[maybe_unused]] bool in_place(const FusedProduct&) { return true; }  // of the program; a and b have other shapes
 
-// A few rows at a time: the product of a tile, while the variables' parts come into the cache, then the program.
+// A few rows at a time: the product of a tile, while the variables' parts may come into the cache, then the program.
 template <class T>
 class Tiles {
  public:
@@ -87,10 +88,7 @@ class Tiles {
     const auto fetched = read_next(op, in);
     cpu::run_in_slots(layout_, scratch, [&](std::int64_t task, std::byte* slot) {
       const Tile tile{task * rows_, std::min(rows_, m_ - task * rows_), scratch.data(), reinterpret_cast<T*>(slot)};
-      SmallVector<const T*, 8> fetch;
-      for (const T* array : fetched) fetch.push_back(array + tile.first * n_);
-      on_tiles_ ? multiply_on_tiles(a, b, {fetch.data(), fetch.size()}, tile)
-                : multiply(a, {fetch.data(), fetch.size()}, tile);
+      on_tiles_ ? multiply_on_tiles(a, b, tile) : multiply(a, {fetched.data(), fetched.size()}, tile);
       apply(op, in, out, tile);
     });
   }
@@ -134,14 +132,15 @@ class Tiles {
                       [&](std::int64_t begin, std::int64_t end) { panels().pack(b, begin, end, to); });
   }
 
-  void multiply_on_tiles(const T* a, const T* b, std::span<const T* const> fetch, const Tile& tile) const {
+  void multiply_on_tiles(const T* a, const T* b, const Tile& tile) const {
     if constexpr (std::is_same_v<T, float>)
-      panels().multiply({tile.rows, m_, a + tile.first, tile.product, fetch}, b, tile.panels,
+      panels().multiply({tile.rows, m_, a + tile.first, tile.product}, b, tile.panels,
                         reinterpret_cast<std::byte*>(behind_product(tile)));
   }
 
-  // What the program will read in the places of the product.
+  // What the program will read in the places of the product, where it pays to fetch it meanwhile.
   SmallVector<const T*, 8> read_next(const FusedProduct& op, Arrays in) const {
+    if (on_tiles_ || cpu::has_large_cache()) return {};
     const Spec product{dtype_of<T>(), Shape{m_, n_}};
     const auto inputs = program_inputs<Array>(
         op, [&](int i) { return in[static_cast<std::size_t>(i)]; }, Array{nullptr, &product});
@@ -158,14 +157,16 @@ class Tiles {
     return arrays;
   }
 
-  void multiply(const T* a, std::span<const T* const> fetch, const Tile& tile) const {
+  void multiply(const T* a, std::span<const T* const> fetched, const Tile& tile) const {
+    SmallVector<const T*, 8> fetch;
+    for (const T* array : fetched) fetch.push_back(array + tile.first * n_);
     if (depth_ == 0) std::fill_n(tile.product, tile.rows * n_, T(0));
     cpu::builtin::Product<T> product{};
     product.m = tile.rows, product.n = n_, product.k = depth_;
     product.a = a + tile.first, product.a_row = 1, product.a_depth = m_;
     product.c = tile.product, product.ldc = n_;
     product.panels = reinterpret_cast<const T*>(tile.panels);
-    product.fetch = fetch;
+    product.fetch = {fetch.data(), fetch.size()};
     cpu::builtin::multiply(product, behind_product(tile));
   }
 

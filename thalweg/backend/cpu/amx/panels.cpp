@@ -13,14 +13,10 @@ Range* ranges_of(const Shape& shape, std::byte* panels) {
   return reinterpret_cast<Range*>(panels + shape.columns_size() * static_cast<std::int64_t>(sizeof(BFloat16)));
 }
 
-void fetch_rows(const float* at, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(at + i, 1, 2);
-}
-
 }  // namespace
 
 bool Panels::pays(std::int64_t depth, std::int64_t m, std::int64_t n) {
-  return depth >= 64 && m >= 64 && n >= 64 && usable();
+  return depth >= 32 && m >= 64 && n >= 64 && usable();
 }
 
 std::int64_t Panels::strips() const { return ceil_div(n_, kStrip); }
@@ -47,7 +43,6 @@ void Panels::multiply(const Rows& r, const float* b, std::byte* panels, std::byt
   Range columns;
   for (std::int64_t s = 0; s < strips(); ++s) columns.add(ranges_of(shape, panels)[s]);
   const auto pack = [&](std::int64_t row, std::int64_t p, std::int64_t depth, BFloat16* to) {
-    for (const float* array : r.fetch) fetch_rows(array + row * n_, std::min(kStrip, r.rows - row) * n_);
     return pack_rows_transposed(r.a + p * r.lda + row, r.lda, std::min(kStrip, r.rows - row), depth, to);
   };
   const auto store = [&](std::int64_t row, std::int64_t column, const float* block) {

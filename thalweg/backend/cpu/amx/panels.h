@@ -2,7 +2,6 @@
 
 // Columns of an f32 product over tiles, packed once for many threads' rows.
 #include <cstddef>
-#include <span>
 
 #include "thalweg/backend/cpu/amx/pack.h"
 
@@ -25,8 +24,7 @@ class Panels {
   struct Rows {
     std::int64_t rows, lda;
     const float* a;
-    float* product;                       // [rows, n]
-    std::span<const float* const> fetch;  // laid out as it: what is read next, to be in the caches by then
+    float* product;  // [rows, n]
   };
   std::size_t scratch_bytes() const;
   void multiply(const Rows& rows, const float* b, std::byte* panels, std::byte* scratch) const;
