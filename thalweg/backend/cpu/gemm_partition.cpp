@@ -32,8 +32,8 @@ constexpr std::int64_t kAmxRows = 256;             // of a tile: packing its col
 // the library: [m, 384] [384, 1536] at 181 instead of 118 GFLOP/s for 24 rows, 196 instead of 154 for 32, 209 instead
 // of 183 for 64; [128, 1024] [1024, 1024] at 207 instead of 179. Where B is in the caches both are alike, and more rows
 // with few columns are left to the library: [128, 1600] [1600, 128] at 140 instead of 206. Up to 8 rows are as fast as
-// memory: [1, 384] [384, 1536] at 14 instead of 6, [8, 1024] [1024, 4096] at 103 instead of 67. Large second-level caches
-// take packed weights as fast as weights in place: [32, 384] [384, 1536] at 130 instead of 100 GFLOP/s a core.
+// memory: [1, 384] [384, 1536] at 14 instead of 6, [8, 1024] [1024, 4096] at 103 instead of 67. Large second-level
+// caches take packed weights as fast as weights in place: [32, 384] [384, 1536] at 130 instead of 100 GFLOP/s a core.
 bool has_few_rows(const Gemm& gemm) {
   if (gemm.dtype != DType::f32 || gemm.batch != 1 || gemm.transpose_a) return false;
   if (gemm.m <= 8)
