@@ -208,7 +208,7 @@ TEST(ConvolutionGathered, products_on_tiles_equal_a_plain_loop) {
     Convolution c = two_dimensional(DType::f32, 8, kernel == 3 ? 25 : 20, 200, 192, kernel);
     c.stride = {2, 2, 1};
     list.push_back(sized(c));
-    c.batch = 2, c.input = {20, 20, 1}, c.stride = {3, 1, 1}, c.dilation = {1, 2, 1}, c.pad_after = {0, 3, 0};
+    c.batch = 4, c.input = {20, 20, 1}, c.stride = {3, 1, 1}, c.dilation = {1, 2, 1}, c.pad_after = {0, 3, 0};
     list.push_back(sized(c));
   }
   Convolution deep = list[1];

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "thalweg/backend/cpu/amx/gemm.h"
+#include "thalweg/backend/cpu/amx/streamed.h"
 #include "thalweg/backend/cpu/amx/tiles.h"
 #include "thalweg/backend/cpu/caches.h"
 #include "thalweg/backend/cpu/partial_sums.h"
@@ -27,6 +28,7 @@ constexpr std::int64_t kMaxPartial = 1 << 17;  // elements of one partial sum
 constexpr double kAmxCallerFlops = 2e6, kAmxTaskFlops = 1e7;
 constexpr std::int64_t kAmxColumnBytes = 1 << 20;  // of a tile's columns, in half of the second-level cache
 constexpr std::int64_t kAmxRows = 256;             // of a tile: packing its columns costs as much as 60 rows
+constexpr std::int64_t kAmxStream = 512;           // that go by a side that waits: packing that costs as much as 60
 
 // So few rows that B, mostly weights that come from memory, is better read in place, ahead of its use, than packed by
 // the library: [m, 384] [384, 1536] at 181 instead of 118 GFLOP/s for 24 rows, 196 instead of 154 for 32, 209 instead
@@ -41,6 +43,12 @@ bool has_few_rows(const Gemm& gemm) {
   if (gemm.transpose_b && !TurnedTile::fills_lanes(gemm.m)) return false;
   if (gemm.m <= 32 || (gemm.m <= 64 && gemm.transpose_b)) return gemm.k >= 128 && gemm.n >= 128;
   return gemm.m <= 128 && gemm.k >= (gemm.m <= 64 ? 128 : 512) && gemm.n >= 512;
+}
+
+GemmTile whole(const Gemm& gemm) {
+  Partition all;
+  all.m_tile = gemm.m, all.n_tile = gemm.n, all.k_block = gemm.k;
+  return tile_at(gemm, all, 0, 0, 0);
 }
 
 // How many tasks the whole product is worth: 8 for all but small ones, more for the largest.
@@ -79,9 +87,9 @@ void cut_for_few_rows(const Gemm& gemm, Partition& p) {
   cut_columns(gemm, 2 * std::max<std::int64_t>(1, gemm.n / 768), p);
 }
 
-// Rows and columns of tiles of AMX do not change sums, only depths do: rows may be cut by the number of threads.
+// Rows and columns of tiles of AMX do not change sums, only depths do: they may be cut by the number of threads.
 void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
-  const std::int64_t depth_bytes = std::min(gemm.k, amx::max_depth(gemm.dtype)) * 2 * amx::parts_of(gemm.dtype);
+  const std::int64_t depth_bytes = std::min(gemm.k, amx::kMaxDepth) * 2;
   const std::int64_t bytes = gemm.m > kAmxRows ? kAmxColumnBytes : kAmxColumnBytes / 2;  // few rows: less scratch
   const std::int64_t columns = std::clamp<std::int64_t>(bytes / depth_bytes / 64 * 64, 128, 1024);
   cut_columns(gemm, ceil_div(gemm.n, columns), p);
@@ -90,10 +98,25 @@ void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   const std::int64_t have = gemm.batch * p.n_tiles, threads = std::max(1, config::threads());
   const std::int64_t at_most = ceil_div(gemm.m, 2 * amx::kStrip), enough = ceil_div(4 * threads, have);
   std::int64_t rows = std::clamp<std::int64_t>(gemm.m / kAmxRows, 1, enough);
-  if (gemm.k > amx::max_depth(gemm.dtype)) rows = std::max(rows, gemm.m / (4 * kAmxRows));  // their sums may wait
+  if (gemm.k > amx::kMaxDepth) rows = std::max(rows, gemm.m / (4 * kAmxRows));  // their sums may wait
   while (rows < std::min(at_most, enough) && have * rows % threads != 0)
     ++rows;  // 3 tasks would keep 2 threads waiting for one
   cut_rows(gemm, rows, amx::kStrip, p);
+}
+
+// f32 on tiles of AMX: the side that waits is cut by what the cache holds of it, the other one as far as threads need.
+void cut_for_streams(const Gemm& gemm, std::int64_t wanted, Partition& p) {
+  const bool columns_stream = amx::streams_columns(whole(gemm));
+  const std::int64_t waiting = columns_stream ? gemm.m : gemm.n, streaming = columns_stream ? gemm.n : gemm.m;
+  const std::int64_t threads = std::max(1, config::threads());
+  std::int64_t blocks = ceil_div(waiting, amx::waiting_entries(gemm.k)), pieces = 1;
+  if (gemm.batch * blocks * (streaming / kAmxStream) < wanted && cut_depth(gemm, wanted, p)) return;
+  // 3 tasks would keep 2 threads waiting for one. What streams is packed for nothing as long as enough waits.
+  while (waiting / (blocks + 1) >= 4 * amx::kStrip && gemm.batch * blocks % threads != 0) ++blocks;
+  while (streaming / (pieces + 1) >= 2 * amx::kStrip && gemm.batch * blocks * pieces % threads != 0) ++pieces;
+  cut_rows(gemm, columns_stream ? blocks : pieces, amx::kStrip, p);
+  p.n_tile = std::min(gemm.n, round_up(ceil_div(gemm.n, columns_stream ? pieces : blocks), amx::kStrip));
+  p.n_tiles = ceil_div(gemm.n, p.n_tile);
 }
 
 void cut_for_libraries(const Gemm& gemm, std::int64_t wanted, Partition& p) {
@@ -108,12 +131,6 @@ void cut_for_libraries(const Gemm& gemm, std::int64_t wanted, Partition& p) {
     const bool even = gemm.batch * p.n_tiles % 2 == 0;  // as above: [32, 384] [384, 384] at 207 instead of 155 GFLOP/s
     if (!even && p.n_tiles > 1 && p.n_tiles < 8) cut_columns(gemm, p.n_tiles - 1, p);
   }
-}
-
-GemmTile whole(const Gemm& gemm) {
-  Partition all;
-  all.m_tile = gemm.m, all.n_tile = gemm.n, all.k_block = gemm.k;
-  return tile_at(gemm, all, 0, 0, 0);
 }
 
 }  // namespace
@@ -156,7 +173,7 @@ Partition partition_of(const Gemm& gemm, Way way) {
   }
   const std::int64_t wanted = tasks_wanted(total, task_flops);
   if (way == Way::amx)
-    cut_for_amx(gemm, wanted, p);
+    gemm.dtype == DType::f32 ? cut_for_streams(gemm, wanted, p) : cut_for_amx(gemm, wanted, p);
   else if (has_few_rows(gemm))
     cut_for_few_rows(gemm, p);
   else

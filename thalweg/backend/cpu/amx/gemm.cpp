@@ -1,21 +1,20 @@
-// Products over tiles: of bf16, and of f32 as sums of three bf16.
+// Products over tiles: of bf16, and of f32 as sums of three bf16 (streamed.h).
 #include "thalweg/backend/cpu/amx/gemm.h"
 
 #include <cmath>
 
 #include "thalweg/backend/cpu/amx/product.h"
+#include "thalweg/backend/cpu/amx/streamed.h"
 
 namespace thalweg::cpu::amx {
 namespace {
 
 constexpr std::int64_t kPackDepth = 4 * kStep;
 
-Shape shape_of(const GemmTile& tile) {
-  return {tile.m, tile.n, std::min(tile.k, max_depth(tile.dtype)), parts_of(tile.dtype)};
-}
+Shape shape_of(const GemmTile& tile) { return {tile.m, tile.n, std::min(tile.k, kMaxDepth)}; }
 
-template <class S, class Out>
-void run(const GemmTile& tile, const S* a, const S* b, Out* c, std::byte* scratch) {
+template <class Out>
+void run(const GemmTile& tile, const BFloat16* a, const BFloat16* b, Out* c, std::byte* scratch) {
   const Shape shape = shape_of(tile);
   const auto columns = [&](BFloat16* to) {
     Range range;
@@ -49,18 +48,16 @@ void run(const GemmTile& tile, const S* a, const S* b, Out* c, std::byte* scratc
 }
 
 // The sums of a deep product wait in f32 for its last part, in the scratch if C is narrower.
-bool needs_sums(const GemmTile& tile) { return tile.k > max_depth(tile.dtype) && tile.out != DType::f32; }
+bool needs_sums(const GemmTile& tile) { return tile.k > kMaxDepth && tile.out != DType::f32; }
 
 std::size_t sums_bytes(const GemmTile& tile) {
   return needs_sums(tile) ? align_up(static_cast<std::size_t>(tile.m * tile.n) * sizeof(float)) : 0;
 }
 
-template <class S>
-void run_deep(const GemmTile& tile, const S* a, const S* b, float* c, std::byte* scratch) {
+void run_deep(const GemmTile& tile, const BFloat16* a, const BFloat16* b, float* c, std::byte* scratch) {
   GemmTile part = tile;
-  const std::int64_t most = max_depth(tile.dtype);
-  for (std::int64_t p = 0; p < tile.k; p += most) {
-    part.k = std::min(most, tile.k - p);
+  for (std::int64_t p = 0; p < tile.k; p += kMaxDepth) {
+    part.k = std::min(kMaxDepth, tile.k - p);
     part.accumulate = tile.accumulate || p > 0;
     run(part, a + (tile.transpose_a ? p * tile.lda : p), b + (tile.transpose_b ? p : p * tile.ldb), c, scratch);
   }
@@ -70,25 +67,29 @@ void run_deep(const GemmTile& tile, const S* a, const S* b, float* c, std::byte*
 
 bool supported(const GemmTile& tile) { return (tile.dtype == DType::bf16 || tile.dtype == DType::f32) && usable(); }
 
-// Nanoseconds of a core of Emerald Rapids: products, packing and storing, which f32 has to earn. Columns are packed for
-// every 256 rows, and on two threads; vectors too wait for weights that are not in the caches.
+// Nanoseconds of two cores of Emerald Rapids, by a fit to 294 products: f32 have to earn their packing. What waits is
+// packed by both threads unless it is cut between them; what streams hides behind products, the better the more waits.
 bool pays(const GemmTile& tile) {
   if (tile.dtype != DType::f32) return true;
+  const bool columns = streams_columns(tile), few = (columns ? tile.m : tile.n) <= waiting_entries(tile.k);
   const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n), k = static_cast<double>(tile.k);
-  const double columns = tile.transpose_b ? 0.5 : 0.4, rows = tile.transpose_a ? 0.4 : 0.3;
-  const double times = std::max(std::ceil(m / 256), n <= 320 ? 2.0 : 1.0);
-  const double packs = columns * n * k * times + rows * m * k * std::ceil(n / 640);
-  const double products = 2 * std::ceil(m / kStrip) * kStrip * n * k / 400;
-  const double sums = m * n * (0.15 + 0.25 * (std::ceil(k / 256) - 1));
-  return products + packs + sums < 0.9 * (2 * m * n * k / 150 + 0.15 * n * k);
+  const double waiting = (columns ? m : n), streaming = (columns ? n : m);
+  const double strips = std::min(8.0, std::ceil(waiting / kStrip));
+  const bool is_transposed = columns ? tile.transpose_a || tile.transpose_b : tile.transpose_b;
+  const double packs = (is_transposed ? 0.3 : 0.17) * waiting * k * (few ? 1 : 0.5) + 0.21 * streaming * k / strips;
+  const double products = 0.0041 * std::ceil(m / kStrip) * kStrip * n * k + 0.12 * m * n * std::ceil(k / 512);
+  return 4800 + packs + products < 0.87 * (4100 + 0.0066 * m * n * k + (tile.transpose_b ? 0.15 : 0.07) * n * k);
 }
 
-std::size_t gemm_scratch(const GemmTile& tile) { return sums_bytes(tile) + scratch_bytes(shape_of(tile)); }
+std::size_t gemm_scratch(const GemmTile& tile) {
+  if (tile.dtype == DType::f32) return streamed_scratch(tile);
+  return sums_bytes(tile) + scratch_bytes(shape_of(tile));
+}
 
 void gemm_tile(const GemmTile& tile, const void* a_at, const void* b_at, void* c, std::byte* scratch) {
   if (tile.dtype == DType::f32)
-    return run_deep(tile, static_cast<const float*>(a_at), static_cast<const float*>(b_at), static_cast<float*>(c),
-                    scratch);
+    return streamed_tile(tile, static_cast<const float*>(a_at), static_cast<const float*>(b_at), static_cast<float*>(c),
+                         scratch);
   const auto *a = static_cast<const BFloat16*>(a_at), *b = static_cast<const BFloat16*>(b_at);
   if (tile.out == DType::f32) return run_deep(tile, a, b, static_cast<float*>(c), scratch);
   if (!needs_sums(tile)) return run(tile, a, b, static_cast<BFloat16*>(c), scratch);

@@ -5,10 +5,7 @@
 
 namespace thalweg::cpu::amx {
 
-constexpr std::int64_t parts_of(DType dtype) { return dtype == DType::f32 ? kParts : 1; }
-
-// Deeper products are sums of such.
-constexpr std::int64_t max_depth(DType dtype) { return dtype == DType::f32 ? 256 : 2048; }
+inline constexpr std::int64_t kMaxDepth = 2048;  // deeper products of bf16 are sums of such
 
 // bf16, and f32 in three parts of bf16 each.
 bool supported(const GemmTile& tile);

@@ -1,12 +1,8 @@
 #include "thalweg/backend/cpu/amx/pack.h"
 
-// g++ 12 takes the undefined operands inside of its own intrinsics for a mistake.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-
 #include <algorithm>
-#include <bit>
+
+#include "thalweg/backend/cpu/amx/float_parts.h"
 
 namespace thalweg::cpu::amx {
 namespace {
@@ -97,25 +93,6 @@ struct Parts<BFloat16> {
   TW_AMX Parts(const BFloat16* from, __mmask32 mask) : part{_mm512_maskz_loadu_epi16(mask, from)} {}
 };
 
-// 16 floats as floats of 8 bits: each part is the rest rounded, so that what is left after three is nothing.
-struct FloatParts {
-  __m512i part[kParts];
-
-  TW_AMX explicit FloatParts(__m512i bits) {
-    part[0] = rounded(bits);
-    const __m512 rest = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(part[0]));
-    part[1] = rounded(_mm512_castps_si512(rest));
-    part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(part[1])));
-  }
-
- private:
-  TW_AMX static __m512i rounded(__m512i bits) {
-    return _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), _mm512_set1_epi32(-0x10000));
-  }
-};
-
-TW_AMX inline __m512i without_sign(__m512i bits) { return _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)); }
-
 template <>
 struct Parts<float> {
   static constexpr int count = kParts;
@@ -128,32 +105,12 @@ struct Parts<float> {
 
   TW_AMX Parts(__m512i low_bits, __m512i high_bits) {
     const FloatParts low(low_bits), high(high_bits);
-    const __m512i upper = _mm512_set_epi32(0x003f003d, 0x003b0039, 0x00370035, 0x00330031, 0x002f002d, 0x002b0029,
-                                           0x00270025, 0x00230021, 0x001f001d, 0x001b0019, 0x00170015, 0x00130011,
-                                           0x000f000d, 0x000b0009, 0x00070005, 0x00030001);  // of each number
 #pragma GCC unroll 3
-    for (int i = 0; i < kParts; ++i) part[i] = _mm512_permutex2var_epi16(low.part[i], upper, high.part[i]);
+    for (int i = 0; i < kParts; ++i) part[i] = upper_halves(low.part[i], high.part[i]);
     size[0] = without_sign(low_bits);
     size[1] = without_sign(high_bits);
   }
 };
-
-// Bits of floats without a sign are in the order of the numbers, infinity and NaN above all.
-TW_AMX void add_size(std::uint32_t size, Range& range) {
-  constexpr std::uint32_t infinity = 0x7f800000;
-  range.add(std::bit_cast<float>(std::min(size, infinity)));
-}
-
-// Of the largest numbers of 32 columns.
-TW_AMX Range range_of(const __m512i (&largest)[2]) {
-  Range range;
-  for (const __m512i& half : largest) {
-    alignas(64) std::uint32_t sizes[16];
-    _mm512_store_si512(sizes, half);
-    for (const std::uint32_t size : sizes) add_size(size, range);
-  }
-  return range;
-}
 
 // The largest numbers of 32 rows.
 template <class S>
@@ -210,8 +167,6 @@ TW_AMX Range pack_columns(const BFloat16* from, std::int64_t ld, std::int64_t co
   return {};
 }
 
-// The upper halves of floats of two rows in turns are what tiles want: no shuffles. Parts below 2^-126 have bits in the
-// lower halves too.
 template <>
 TW_AMX Range pack_columns(const float* from, std::int64_t ld, std::int64_t columns, std::int64_t depth,
                           BFloat16* strip) {
@@ -232,9 +187,8 @@ TW_AMX Range pack_columns(const float* from, std::int64_t ld, std::int64_t colum
         const FloatParts upper(even), lower(odd);
 #pragma GCC unroll 3
         for (int part = 0; part < kParts; ++part)
-          _mm512_store_si512(
-              strip + (2 * part + half) * kTileSize + pair * kStep,
-              _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(upper.part[part], 16), lower.part[part]));
+          _mm512_store_si512(strip + (2 * part + half) * kTileSize + pair * kStep,
+                             in_turns(upper.part[part], lower.part[part]));
       }
     }
   return range_of(largest);
@@ -354,7 +308,8 @@ TW_AMX void scatter(const float* block, std::int64_t rows, std::int64_t columns,
   }
 }
 
-TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, float* to, std::int64_t ld) {
+TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, bool add, float* to,
+                              std::int64_t ld) {
   __m512i r[16];
   for (std::int64_t tile = 0; tile < 4; ++tile) {
     const std::int64_t row = tile / 2 * 16, column = tile % 2 * 16;
@@ -363,8 +318,13 @@ TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_
     transpose(r);
     const __mmask16 mask = first16(rows - row);
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i)
-      if (column + i < columns) _mm512_mask_storeu_epi32(to + (column + i) * ld + row, mask, r[i]);
+    for (int i = 0; i < 16; ++i) {
+      if (column + i >= columns) break;
+      float* out = to + (column + i) * ld + row;
+      __m512 sum = _mm512_castsi512_ps(r[i]);
+      if (add) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, out), sum);
+      _mm512_mask_storeu_ps(out, mask, sum);
+    }
   }
 }
 

@@ -1,6 +1,5 @@
 #include "thalweg/backend/cpu/amx/tiles.h"
 
-#include <immintrin.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -10,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "thalweg/backend/cpu/amx/tile_steps.h"
 #include "thalweg/backend/cpu/describe.h"
 
 namespace thalweg::cpu::amx {
@@ -80,48 +80,6 @@ bool usable() {
 Tiles::Tiles() { configure(); }
 Tiles::~Tiles() { release(); }
 
-namespace {
-
-TW_AMX inline __attribute__((always_inline)) void begin(const Block& block, bool add) {
-  if (!add) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    return;
-  }
-  _tile_loadd(0, block.at, block.row_bytes);
-  _tile_loadd(1, block.at + block.right, block.row_bytes);
-  _tile_loadd(2, block.at + block.below, block.row_bytes);
-  _tile_loadd(3, block.at + block.below + block.right, block.row_bytes);
-}
-
-TW_AMX inline __attribute__((always_inline)) void end(const Block& block) {
-  _tile_stored(0, block.at, block.row_bytes);
-  _tile_stored(1, block.at + block.right, block.row_bytes);
-  _tile_stored(2, block.at + block.below, block.row_bytes);
-  _tile_stored(3, block.at + block.below + block.right, block.row_bytes);
-}
-
-TW_AMX inline __attribute__((always_inline)) void load_rows(const BFloat16* a) {
-  _tile_loadd(4, a, 64);
-  _tile_loadd(5, a + kTileSize, 64);
-}
-
-TW_AMX inline __attribute__((always_inline)) void load_columns(const BFloat16* b) {
-  _tile_loadd(6, b, 64);
-  _tile_loadd(7, b + kTileSize, 64);
-}
-
-TW_AMX inline __attribute__((always_inline)) void add_products() {
-  _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
-}
-
-}  // namespace
-
 TW_AMX void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, const Block& block, bool add) {
   begin(block, add);
   for (std::int64_t step = 0; step < steps; ++step, a += 2 * kTileSize, b += 2 * kTileSize) {
@@ -133,23 +91,9 @@ TW_AMX void multiply(const BFloat16* a, const BFloat16* b, std::int64_t steps, c
 }
 
 TW_AMX void multiply_parts(const BFloat16* a, const BFloat16* b, std::int64_t steps, const Block& block, bool add) {
-  constexpr std::int64_t part = 2 * kTileSize;
   begin(block, add);
-  for (std::int64_t step = 0; step < steps; ++step, a += kParts * part, b += kParts * part) {
-    load_rows(a + 2 * part);
-    load_columns(b);
-    add_products();
-    load_rows(a + part);
-    add_products();
-    load_columns(b + part);
-    add_products();
-    load_rows(a);
-    add_products();
-    load_columns(b + 2 * part);
-    add_products();
-    load_columns(b);  // the largest last: what the others rounded is small beside it
-    add_products();
-  }
+  for (std::int64_t step = 0; step < steps; ++step, a += kPartsSize, b += kPartsSize)
+    add_parts<false>(a, b, []() TW_INLINE_AMX {});
   end(block);
 }
 

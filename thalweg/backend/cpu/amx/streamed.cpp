@@ -1,0 +1,220 @@
+#include "thalweg/backend/cpu/amx/streamed.h"
+
+#include <algorithm>
+
+#include "thalweg/backend/cpu/amx/streams.h"
+#include "thalweg/backend/cpu/slots.h"
+
+namespace thalweg::cpu::amx {
+namespace {
+
+constexpr std::int64_t kDepth = 512;          // of a chunk; the sums of deeper products go on in C
+constexpr std::int64_t kWaiting = 192 << 10;  // numbers, of 6 bytes each
+constexpr std::int64_t kMaxStrips = 64;       // that wait
+
+// A share of at most `most`, all about equal.
+std::int64_t share(std::int64_t count, std::int64_t most) {
+  return round_up(ceil_div(count, ceil_div(count, most)), kStrip);
+}
+
+// Rows of A, or columns of B: `count` vectors, each along the depth.
+struct Side {
+  const float* at;
+  std::int64_t count, ld;
+  bool along;  // the depth is the inner dimension
+
+  const float* from(std::int64_t first, std::int64_t depth) const {
+    return at + (along ? first * ld + depth : depth * ld + first);
+  }
+
+  // A strip, as rows or columns of tiles. What is behind the last whole step is a piece of its own, as in streams, so
+  // that both find the same range.
+  Range pack(bool as_rows, std::int64_t first, std::int64_t p, std::int64_t depth, BFloat16* to) const {
+    const std::int64_t whole = depth / kStep * kStep;
+    Range range;
+    if (whole > 0) range = pack_piece(as_rows, first, p, whole, to);
+    if (whole < depth) range.add(pack_piece(as_rows, first, p + whole, depth - whole, to + whole / kStep * kPartsSize));
+    return range;
+  }
+  Range pack_piece(bool as_rows, std::int64_t first, std::int64_t p, std::int64_t depth, BFloat16* to) const {
+    const std::int64_t vectors = std::min(kStrip, count - first);
+    const auto pack = as_rows ? along ? pack_rows<float> : pack_rows_transposed<float>
+                      : along ? pack_columns_transposed<float>
+                              : pack_columns<float>;
+    return pack(from(first, p), ld, vectors, depth, to);
+  }
+};
+
+// block (+)= rows columns, as multiply_parts, while units first … last of every step of another strip are packed.
+template <bool turned, int units, class Stream>
+TW_AMX void multiply_and_pack(const BFloat16* rows, const BFloat16* columns, std::int64_t steps, const Block& block,
+                              bool add, Stream& stream, std::int64_t stream_steps, std::int64_t first,
+                              std::int64_t last) {
+  begin(block, add);
+  for (std::int64_t step = 0; step < steps; ++step, rows += kPartsSize, columns += kPartsSize) {
+    std::int64_t next = step < stream_steps ? first : last;
+    add_parts<turned>(rows, columns, [&]() TW_INLINE_AMX {
+#pragma GCC unroll 4
+      for (int i = 0; i < units; ++i)
+        if (next < last) stream.pack(step, next++);
+    });
+  }
+  end(block);
+}
+
+template <class Stream>
+TW_AMX void pack_units(Stream& stream, std::int64_t steps, std::int64_t first, std::int64_t last) {
+  for (std::int64_t step = 0; step < steps; ++step)
+    for (std::int64_t unit = first; unit < last; ++unit) stream.pack(step, unit);
+}
+
+// Stream: of the streaming side; turned: that side are the columns of C, packed as rows.
+template <class Stream, bool turned>
+class Streamed {
+ public:
+  Streamed(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch)
+      : tile_(tile),
+        columns_stream_(streams_columns(tile)),
+        a_{a, tile.m, tile.lda, !tile.transpose_a},
+        b_{b, tile.n, tile.ldb, tile.transpose_b},
+        c_(c),
+        chunk_(share(tile.k, kDepth)),
+        strip_size_(chunk_ / kStep * kPartsSize),
+        waiting_at_(reinterpret_cast<BFloat16*>(scratch)),
+        strips_{waiting_at_ + strips_of_block() * strip_size_, waiting_at_ + (strips_of_block() + 1) * strip_size_},
+        sums_(reinterpret_cast<float*>(strips_[1] + strip_size_)) {}
+
+  void run() {
+    const Tiles tiles;
+    const std::int64_t block = strips_of_block() * kStrip;
+    for (std::int64_t first = 0; first < waiting().count; first += block)
+      for (depth_at_ = 0; depth_at_ < tile_.k; depth_at_ += chunk_) {
+        depth_ = std::min(chunk_, tile_.k - depth_at_);
+        pack_waiting(first, std::min(first + block, waiting().count));
+        stream_by();
+      }
+  }
+
+ private:
+  static constexpr bool packs_rows = std::is_same_v<Stream, RowStream>;
+
+  const Side& streaming() const { return columns_stream_ ? b_ : a_; }
+  const Side& waiting() const { return columns_stream_ ? a_ : b_; }
+  std::int64_t strips_of_block() const {
+    return share(columns_stream_ ? tile_.m : tile_.n, waiting_entries(tile_.k)) / kStrip;
+  }
+  std::int64_t steps() const { return ceil_div(depth_, kStep); }
+  std::int64_t whole_steps() const { return depth_ / kStep; }
+
+  void pack_waiting(std::int64_t first, std::int64_t last) {
+    waiting_first_ = first;
+    waiting_strips_ = ceil_div(last - first, kStrip);
+    for (std::int64_t r = 0; r < waiting_strips_; ++r) {
+      BFloat16* to = waiting_at_ + r * strip_size_;
+      waiting_ranges_[r] = waiting().pack(!packs_rows, first + r * kStrip, depth_at_, depth_, to);
+    }
+  }
+
+  void stream_by() {
+    Range range = streaming().pack(packs_rows, 0, depth_at_, depth_, strips_[0]);
+    for (std::int64_t first = 0; first < streaming().count; first += kStrip) {
+      const std::int64_t next = first + kStrip;
+      const bool streams = next + kStrip <= streaming().count;
+      BFloat16* to = strips_[next / kStrip % 2];
+      Stream stream(streaming().from(next, depth_at_), streaming().ld, to);
+      for (std::int64_t r = 0; r < waiting_strips_; ++r) multiply(first, r, range, stream, streams);
+      if (streams) {
+        const std::int64_t whole = whole_steps() * kStep;
+        range = stream.range();
+        if (whole < depth_)
+          range.add(streaming().pack_piece(packs_rows, next, depth_at_ + whole, depth_ - whole,
+                                           to + whole_steps() * kPartsSize));
+      } else if (next < streaming().count) {
+        range = streaming().pack(packs_rows, next, depth_at_, depth_, to);
+      }
+    }
+  }
+
+  void multiply(std::int64_t first, std::int64_t r, const Range& range, Stream& stream, bool streams) {
+    const std::int64_t unit = kUnits * r / waiting_strips_, last = kUnits * (r + 1) / waiting_strips_;
+    const std::int64_t stream_steps = streams ? whole_steps() : 0;
+    const std::int64_t other = waiting_first_ + r * kStrip;
+    if (!fit(waiting_ranges_[r], range)) {
+      pack_units(stream, stream_steps, unit, last);
+      return columns_stream_ ? give_up(other, first) : give_up(first, other);
+    }
+    const BFloat16 *strip = strips_[first / kStrip % 2], *waits = waiting_at_ + r * strip_size_;
+    const BFloat16 *rows = packs_rows ? strip : waits, *columns = packs_rows ? waits : strip;
+    const Target target = columns_stream_ ? target_of(other, first) : target_of(first, other);
+    const auto run = waiting_strips_ == 1   ? multiply_and_pack<turned, 3, Stream>
+                     : waiting_strips_ == 2 ? multiply_and_pack<turned, 2, Stream>
+                                            : multiply_and_pack<turned, 1, Stream>;
+    run(rows, columns, steps(), target.block, target.in_place && adds(), stream, stream_steps, unit, last);
+    if (!target.in_place) store(target);
+  }
+
+  struct Target {
+    std::int64_t row, column, rows, columns;
+    bool in_place;
+    Block block;
+  };
+
+  bool adds() const { return depth_at_ > 0 || tile_.accumulate; }
+  float* at(const Target& target) const { return c_ + target.row * tile_.ldc + target.column; }
+
+  Target target_of(std::int64_t row, std::int64_t column) const {
+    Target target{row, column, std::min(kStrip, tile_.m - row), std::min(kStrip, tile_.n - column), false, sums_};
+    target.in_place = !turned && target.rows == kStrip && target.columns == kStrip;
+    if (target.in_place) target.block = Block(at(target), tile_.ldc);
+    return target;
+  }
+
+  void store(const Target& target) const {
+    if constexpr (turned)
+      unpack_transposed(sums_, target.columns, target.rows, adds(), at(target), tile_.ldc);
+    else
+      unpack(sums_, target.rows, target.columns, adds(), at(target), tile_.ldc);
+  }
+
+  void give_up(std::int64_t row, std::int64_t column) const {
+    GemmTile part = tile_;
+    part.m = std::min(kStrip, tile_.m - row), part.n = std::min(kStrip, tile_.n - column), part.k = depth_;
+    part.accumulate = adds();
+    builtin::gemm_tile(part, a_.from(row, depth_at_), b_.from(column, depth_at_), c_ + row * tile_.ldc + column,
+                       nullptr);
+  }
+
+  const GemmTile& tile_;
+  bool columns_stream_;
+  Side a_, b_;
+  float* c_;
+  std::int64_t chunk_, strip_size_;  // depth; bf16
+  BFloat16 *waiting_at_, *strips_[2];
+  float* sums_;
+  std::int64_t depth_at_ = 0, depth_ = 0;  // of the chunk in progress
+  std::int64_t waiting_first_ = 0, waiting_strips_ = 0;
+  Range waiting_ranges_[kMaxStrips];
+};
+
+}  // namespace
+
+std::int64_t waiting_entries(std::int64_t depth) {
+  return std::clamp(kWaiting / share(depth, kDepth) / kStrip * kStrip, kStrip, kMaxStrips * kStrip);
+}
+
+// The smaller side waits. Rows are packed faster than columns; those of a transposed A cannot be streamed.
+bool streams_columns(const GemmTile& tile) { return tile.transpose_a || 2 * tile.m < tile.n; }
+
+std::size_t streamed_scratch(const GemmTile& tile) {
+  const std::int64_t strip = share(tile.k, kDepth) / kStep * kPartsSize;
+  const std::int64_t waiting = share(streams_columns(tile) ? tile.m : tile.n, waiting_entries(tile.k)) / kStrip;
+  return static_cast<std::size_t>((waiting + 2) * strip) * sizeof(BFloat16) + kBlockSize * sizeof(float);
+}
+
+void streamed_tile(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch) {
+  if (!streams_columns(tile)) return Streamed<RowStream, false>(tile, a, b, c, scratch).run();
+  if (tile.transpose_b) return Streamed<RowStream, true>(tile, a, b, c, scratch).run();
+  Streamed<ColumnStream, false>(tile, a, b, c, scratch).run();
+}
+
+}  // namespace thalweg::cpu::amx
