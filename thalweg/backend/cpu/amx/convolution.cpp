@@ -202,7 +202,7 @@ class Weights {
     const std::int64_t of_tap = is_dense() ? columns_ : TapRows::tap_depth(c_.in_channels), channel = column % of_tap;
     const std::int64_t at = is_dense() ? column : column / of_tap * c_.in_channels + channel;
     const std::int64_t have = is_dense() ? columns_ - column : c_.in_channels - channel;
-    unpack_transposed(block, count, std::min(kStrip, have), false, dw + at * c_.out_channels + row, c_.out_channels);
+    unpack_transposed(block, count, std::min(kStrip, have), dw + at * c_.out_channels + row, c_.out_channels);
   }
 
   const Convolution& c_;

@@ -41,9 +41,9 @@ TW_TILES __m512i in_turns(__m512i even, __m512i odd) {
 
 // The upper halves of 32 floats one after the other.
 TW_TILES __m512i upper_halves(__m512i low, __m512i high) {
-  const __m512i upper = _mm512_set_epi32(0x003f003d, 0x003b0039, 0x00370035, 0x00330031, 0x002f002d, 0x002b0029,
-                                         0x00270025, 0x00230021, 0x001f001d, 0x001b0019, 0x00170015, 0x00130011,
-                                         0x000f000d, 0x000b0009, 0x00070005, 0x00030001);
+  const __m512i upper =
+      _mm512_set_epi32(0x003f003d, 0x003b0039, 0x00370035, 0x00330031, 0x002f002d, 0x002b0029, 0x00270025, 0x00230021,
+                       0x001f001d, 0x001b0019, 0x00170015, 0x00130011, 0x000f000d, 0x000b0009, 0x00070005, 0x00030001);
   return _mm512_permutex2var_epi16(low, upper, high);
 }
 

@@ -308,8 +308,7 @@ TW_AMX void scatter(const float* block, std::int64_t rows, std::int64_t columns,
   }
 }
 
-TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, bool add, float* to,
-                              std::int64_t ld) {
+TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, float* to, std::int64_t ld) {
   __m512i r[16];
   for (std::int64_t tile = 0; tile < 4; ++tile) {
     const std::int64_t row = tile / 2 * 16, column = tile % 2 * 16;
@@ -318,13 +317,25 @@ TW_AMX void unpack_transposed(const float* block, std::int64_t rows, std::int64_
     transpose(r);
     const __mmask16 mask = first16(rows - row);
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) {
-      if (column + i >= columns) break;
-      float* out = to + (column + i) * ld + row;
-      __m512 sum = _mm512_castsi512_ps(r[i]);
-      if (add) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, out), sum);
-      _mm512_mask_storeu_ps(out, mask, sum);
-    }
+    for (int i = 0; i < 16; ++i)
+      if (column + i < columns) _mm512_mask_storeu_epi32(to + (column + i) * ld + row, mask, r[i]);
+  }
+}
+
+TW_AMX void load_block(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t columns, bool transposed,
+                       float* block) {
+  __m512i r[16];
+  for (std::int64_t tile = 0; tile < 4; ++tile) {
+    const std::int64_t upper = tile / 2 * 16, left = tile % 2 * 16;
+    const std::int64_t row = transposed ? left : upper, column = transposed ? upper : left;
+    const __mmask16 mask = first16(columns - column);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i)
+      r[i] =
+          _mm512_maskz_loadu_epi32(row + i < rows ? mask : static_cast<__mmask16>(0), from + (row + i) * ld + column);
+    if (transposed) transpose(r);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) _mm512_store_si512(block + tile * 256 + 16 * i, r[i]);
   }
 }
 

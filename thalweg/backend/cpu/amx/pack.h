@@ -69,7 +69,9 @@ void unpack(const float* block, std::int64_t rows, std::int64_t columns, bool ad
 void scatter(const float* block, std::int64_t rows, std::int64_t columns, BFloat16* to, std::int64_t ld,
              const std::int64_t* index);
 // Rows of the block become columns.
-void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, bool add, float* to,
-                       std::int64_t ld);
+void unpack_transposed(const float* block, std::int64_t rows, std::int64_t columns, float* to, std::int64_t ld);
+// The reverse of both: rows x columns of a matrix to sums that are added to.
+void load_block(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t columns, bool transposed,
+                float* block);
 
 }  // namespace thalweg::cpu::amx

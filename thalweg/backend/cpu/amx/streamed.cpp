@@ -149,7 +149,8 @@ class Streamed {
     const auto run = waiting_strips_ == 1   ? multiply_and_pack<turned, 3, Stream>
                      : waiting_strips_ == 2 ? multiply_and_pack<turned, 2, Stream>
                                             : multiply_and_pack<turned, 1, Stream>;
-    run(rows, columns, steps(), target.block, target.in_place && adds(), stream, stream_steps, unit, last);
+    if (!target.in_place && adds()) load_block(at(target), tile_.ldc, target.rows, target.columns, turned, sums_);
+    run(rows, columns, steps(), target.block, adds(), stream, stream_steps, unit, last);
     if (!target.in_place) store(target);
   }
 
@@ -171,9 +172,9 @@ class Streamed {
 
   void store(const Target& target) const {
     if constexpr (turned)
-      unpack_transposed(sums_, target.columns, target.rows, adds(), at(target), tile_.ldc);
+      unpack_transposed(sums_, target.columns, target.rows, at(target), tile_.ldc);
     else
-      unpack(sums_, target.rows, target.columns, adds(), at(target), tile_.ldc);
+      unpack(sums_, target.rows, target.columns, false, at(target), tile_.ldc);
   }
 
   void give_up(std::int64_t row, std::int64_t column) const {
