@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "thalweg/backend/cpu/amx/gemm.h"
 #include "thalweg/backend/cpu/amx/streamed.h"
@@ -104,18 +105,39 @@ void cut_for_amx(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   cut_rows(gemm, rows, amx::kStrip, p);
 }
 
-// f32 on tiles of AMX: the side that waits is cut by what the cache holds of it, the other one as far as threads need.
+// f32 on tiles of AMX, in blocks of the side that waits and pieces of the other.
+struct StreamCut {
+  std::int64_t blocks, pieces;
+};
+
+// Nanoseconds of the thread with the most to do: products, packing what waits, and what of the other side's packing is
+// not hidden behind products.
+double stream_cost(const Gemm& gemm, const StreamCut& cut, bool columns_stream) {
+  const std::int64_t waiting = columns_stream ? gemm.m : gemm.n, streaming = columns_stream ? gemm.n : gemm.m;
+  const std::int64_t tasks = ceil_div(gemm.batch * cut.blocks * cut.pieces, std::max(1, config::threads()));
+  const auto wait = static_cast<double>(round_up(ceil_div(waiting, cut.blocks), amx::kStrip));
+  const auto pass = static_cast<double>(round_up(ceil_div(streaming, cut.pieces), amx::kStrip));
+  const double packing = gemm.transpose_a ? 0.45 : gemm.transpose_b ? 0.3 : 0.17;
+  const double hidden = std::min(8.0, wait / static_cast<double>(amx::kStrip));
+  return static_cast<double>(tasks * gemm.k) * (0.0082 * wait * pass + packing * wait + 0.43 * pass / hidden);
+}
+
+// The side that waits is cut by what the cache holds of it, then either one by what threads need.
 void cut_for_streams(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   const bool columns_stream = amx::streams_columns(whole(gemm));
   const std::int64_t waiting = columns_stream ? gemm.m : gemm.n, streaming = columns_stream ? gemm.n : gemm.m;
+  const std::int64_t least = ceil_div(waiting, amx::waiting_entries(gemm.k));
+  if (gemm.batch * least * (streaming / kAmxStream) < wanted && cut_depth(gemm, wanted, p)) return;
   const std::int64_t threads = std::max(1, config::threads());
-  std::int64_t blocks = ceil_div(waiting, amx::waiting_entries(gemm.k)), pieces = 1;
-  if (gemm.batch * blocks * (streaming / kAmxStream) < wanted && cut_depth(gemm, wanted, p)) return;
-  // 3 tasks would keep 2 threads waiting for one. What streams is packed for nothing as long as enough waits.
-  while (waiting / (blocks + 1) >= 4 * amx::kStrip && gemm.batch * blocks % threads != 0) ++blocks;
-  while (streaming / (pieces + 1) >= 2 * amx::kStrip && gemm.batch * blocks * pieces % threads != 0) ++pieces;
-  cut_rows(gemm, columns_stream ? blocks : pieces, amx::kStrip, p);
-  p.n_tile = std::min(gemm.n, round_up(ceil_div(gemm.n, columns_stream ? pieces : blocks), amx::kStrip));
+  const std::int64_t even = round_up(least, threads / std::gcd(threads, gemm.batch));
+  const std::int64_t needed = threads / std::gcd(threads, gemm.batch * least);
+  StreamCut best{least, 1};
+  for (const StreamCut& cut : {StreamCut{even, 1}, {least, needed}, {least, 2 * needed}, {even, 2}}) {
+    if (waiting / cut.blocks < 2 * amx::kStrip || streaming / cut.pieces < 2 * amx::kStrip) continue;
+    if (stream_cost(gemm, cut, columns_stream) < stream_cost(gemm, best, columns_stream)) best = cut;
+  }
+  cut_rows(gemm, columns_stream ? best.blocks : best.pieces, amx::kStrip, p);
+  p.n_tile = std::min(gemm.n, round_up(ceil_div(gemm.n, columns_stream ? best.pieces : best.blocks), amx::kStrip));
   p.n_tiles = ceil_div(gemm.n, p.n_tile);
 }
 
