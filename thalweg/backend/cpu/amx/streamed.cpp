@@ -1,6 +1,7 @@
 #include "thalweg/backend/cpu/amx/streamed.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "thalweg/backend/cpu/amx/streams.h"
 #include "thalweg/backend/cpu/slots.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr std::int64_t kDepth = 512;          // of a chunk; the sums of deeper products go on in C
 constexpr std::int64_t kWaiting = 192 << 10;  // numbers, of 6 bytes each
 constexpr std::int64_t kMaxStrips = 64;       // that wait
+constexpr int kTinyExponent = -48;            // strips of numbers below 2^-47 are scaled
 
 // A share of at most `most`, all about equal.
 std::int64_t share(std::int64_t count, std::int64_t most) {
@@ -27,14 +29,19 @@ struct Side {
     return at + (along ? first * ld + depth : depth * ld + first);
   }
 
-  // A strip, as rows or columns of tiles. What is behind the last whole step is a piece of its own, as in streams, so
-  // that both find the same range.
+  // A strip, as rows or columns of tiles, behind what is packed of it. What follows the last whole step is a piece of
+  // its own, as in streams, so that both find the same range.
   Range pack(bool as_rows, std::int64_t first, std::int64_t p, std::int64_t depth, BFloat16* to) const {
     const std::int64_t whole = depth / kStep * kStep;
     Range range;
     if (whole > 0) range = pack_piece(as_rows, first, p, whole, to);
-    if (whole < depth) range.add(pack_piece(as_rows, first, p + whole, depth - whole, to + whole / kStep * kPartsSize));
+    range.add(pack_rest(as_rows, first, p, depth, to));
     return range;
+  }
+  Range pack_rest(bool as_rows, std::int64_t first, std::int64_t p, std::int64_t depth, BFloat16* to) const {
+    const std::int64_t whole = depth / kStep * kStep;
+    if (whole == depth) return {};
+    return pack_piece(as_rows, first, p + whole, depth - whole, to + whole / kStep * kPartsSize);
   }
   Range pack_piece(bool as_rows, std::int64_t first, std::int64_t p, std::int64_t depth, BFloat16* to) const {
     const std::int64_t vectors = std::min(kStrip, count - first);
@@ -43,6 +50,21 @@ struct Side {
                               : pack_columns<float>;
     return pack(from(first, p), ld, vectors, depth, to);
   }
+};
+
+// 2^-exponent times the numbers of a strip, laid out as they are.
+Side scaled_copy(const Side& of, std::int64_t first, std::int64_t p, std::int64_t depth, int exponent, float* to) {
+  const std::int64_t vectors = std::min(kStrip, of.count - first);
+  const std::int64_t rows = of.along ? vectors : depth, columns = of.along ? depth : vectors;
+  const float scale = std::ldexp(1.0f, -exponent);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) to[i * columns + j] = of.from(first, p)[i * of.ld + j] * scale;
+  return {to, vectors, columns, of.along};
+}
+
+struct Strip {
+  Range range;
+  int exponent = 0;  // the numbers are 2^exponent times those that are packed
 };
 
 // block (+)= rows columns, as multiply_parts, while units first … last of every step of another strip are packed.
@@ -82,7 +104,8 @@ class Streamed {
         strip_size_(chunk_ / kStep * kPartsSize),
         waiting_at_(reinterpret_cast<BFloat16*>(scratch)),
         strips_{waiting_at_ + strips_of_block() * strip_size_, waiting_at_ + (strips_of_block() + 1) * strip_size_},
-        sums_(reinterpret_cast<float*>(strips_[1] + strip_size_)) {}
+        sums_(reinterpret_cast<float*>(strips_[1] + strip_size_)),
+        copy_(sums_ + 2 * kBlockSize) {}
 
   void run() {
     const Tiles tiles;
@@ -111,46 +134,58 @@ class Streamed {
     waiting_strips_ = ceil_div(last - first, kStrip);
     for (std::int64_t r = 0; r < waiting_strips_; ++r) {
       BFloat16* to = waiting_at_ + r * strip_size_;
-      waiting_ranges_[r] = waiting().pack(!packs_rows, first + r * kStrip, depth_at_, depth_, to);
+      const Range range = waiting().pack(!packs_rows, first + r * kStrip, depth_at_, depth_, to);
+      waiting_ones_[r] = scaled(waiting(), !packs_rows, first + r * kStrip, range, to);
     }
+  }
+
+  // Tiny numbers are packed again, larger: tiles would lose some of their parts and products.
+  Strip scaled(const Side& side, bool as_rows, std::int64_t first, const Range& range, BFloat16* to) const {
+    if (range.most == 0 || !range.is_finite()) return {range};
+    const int exponent = std::max(std::ilogb(range.most), -126);
+    if (exponent > kTinyExponent) return {range};
+    const Side copy = scaled_copy(side, first, depth_at_, depth_, exponent, copy_);
+    return {copy.pack(as_rows, 0, 0, depth_, to), exponent};
   }
 
   void stream_by() {
     Range range = streaming().pack(packs_rows, 0, depth_at_, depth_, strips_[0]);
+    Strip strip = scaled(streaming(), packs_rows, 0, range, strips_[0]);
     for (std::int64_t first = 0; first < streaming().count; first += kStrip) {
       const std::int64_t next = first + kStrip;
       const bool streams = next + kStrip <= streaming().count;
       BFloat16* to = strips_[next / kStrip % 2];
       Stream stream(streaming().from(next, depth_at_), streaming().ld, to);
-      for (std::int64_t r = 0; r < waiting_strips_; ++r) multiply(first, r, range, stream, streams);
+      for (std::int64_t r = 0; r < waiting_strips_; ++r) multiply(first, r, strip, stream, streams);
       if (streams) {
-        const std::int64_t whole = whole_steps() * kStep;
         range = stream.range();
-        if (whole < depth_)
-          range.add(streaming().pack_piece(packs_rows, next, depth_at_ + whole, depth_ - whole,
-                                           to + whole_steps() * kPartsSize));
+        range.add(streaming().pack_rest(packs_rows, next, depth_at_, depth_, to));
       } else if (next < streaming().count) {
         range = streaming().pack(packs_rows, next, depth_at_, depth_, to);
       }
+      if (next < streaming().count) strip = scaled(streaming(), packs_rows, next, range, to);
     }
   }
 
-  void multiply(std::int64_t first, std::int64_t r, const Range& range, Stream& stream, bool streams) {
+  void multiply(std::int64_t first, std::int64_t r, const Strip& passing, Stream& stream, bool streams) {
     const std::int64_t unit = kUnits * r / waiting_strips_, last = kUnits * (r + 1) / waiting_strips_;
     const std::int64_t stream_steps = streams ? whole_steps() : 0;
     const std::int64_t other = waiting_first_ + r * kStrip;
-    if (!fit(waiting_ranges_[r], range)) {
+    if (!fit(waiting_ones_[r].range, passing.range)) {
       pack_units(stream, stream_steps, unit, last);
       return columns_stream_ ? give_up(other, first) : give_up(first, other);
     }
     const BFloat16 *strip = strips_[first / kStrip % 2], *waits = waiting_at_ + r * strip_size_;
     const BFloat16 *rows = packs_rows ? strip : waits, *columns = packs_rows ? waits : strip;
-    const Target target = columns_stream_ ? target_of(other, first) : target_of(first, other);
+    const int exponent = waiting_ones_[r].exponent + passing.exponent;
+    const Target target = columns_stream_ ? target_of(other, first, exponent) : target_of(first, other, exponent);
+    const bool goes_on = adds() && exponent == 0;
     const auto run = waiting_strips_ == 1   ? multiply_and_pack<turned, 3, Stream>
                      : waiting_strips_ == 2 ? multiply_and_pack<turned, 2, Stream>
                                             : multiply_and_pack<turned, 1, Stream>;
-    if (!target.in_place && adds()) load_block(at(target), tile_.ldc, target.rows, target.columns, turned, sums_);
-    run(rows, columns, steps(), target.block, adds(), stream, stream_steps, unit, last);
+    if (!target.in_place && goes_on) load(target, sums_);
+    run(rows, columns, steps(), target.block, goes_on, stream, stream_steps, unit, last);
+    if (exponent != 0) scale_back(target, exponent);
     if (!target.in_place) store(target);
   }
 
@@ -163,11 +198,24 @@ class Streamed {
   bool adds() const { return depth_at_ > 0 || tile_.accumulate; }
   float* at(const Target& target) const { return c_ + target.row * tile_.ldc + target.column; }
 
-  Target target_of(std::int64_t row, std::int64_t column) const {
+  Target target_of(std::int64_t row, std::int64_t column, int exponent) const {
     Target target{row, column, std::min(kStrip, tile_.m - row), std::min(kStrip, tile_.n - column), false, sums_};
-    target.in_place = !turned && target.rows == kStrip && target.columns == kStrip;
+    target.in_place = !turned && exponent == 0 && target.rows == kStrip && target.columns == kStrip;
     if (target.in_place) target.block = Block(at(target), tile_.ldc);
     return target;
+  }
+
+  void load(const Target& target, float* to) const {
+    load_block(at(target), tile_.ldc, target.rows, target.columns, turned, to);
+  }
+
+  // In two steps, since one may be out of range.
+  void scale_back(const Target& target, int exponent) const {
+    const float some = std::ldexp(1.0f, exponent / 2), rest = std::ldexp(1.0f, exponent - exponent / 2);
+    float* before = sums_ + kBlockSize;
+    std::fill_n(before, kBlockSize, 0.0f);
+    if (adds()) load(target, before);
+    for (std::int64_t i = 0; i < kBlockSize; ++i) sums_[i] = before[i] + sums_[i] * some * rest;
   }
 
   void store(const Target& target) const {
@@ -191,10 +239,10 @@ class Streamed {
   float* c_;
   std::int64_t chunk_, strip_size_;  // depth; bf16
   BFloat16 *waiting_at_, *strips_[2];
-  float* sums_;
+  float *sums_, *copy_;                    // two blocks; a strip
   std::int64_t depth_at_ = 0, depth_ = 0;  // of the chunk in progress
   std::int64_t waiting_first_ = 0, waiting_strips_ = 0;
-  Range waiting_ranges_[kMaxStrips];
+  Strip waiting_ones_[kMaxStrips];
 };
 
 }  // namespace
@@ -209,7 +257,9 @@ bool streams_columns(const GemmTile& tile) { return tile.transpose_a || 2 * tile
 std::size_t streamed_scratch(const GemmTile& tile) {
   const std::int64_t strip = share(tile.k, kDepth) / kStep * kPartsSize;
   const std::int64_t waiting = share(streams_columns(tile) ? tile.m : tile.n, waiting_entries(tile.k)) / kStrip;
-  return static_cast<std::size_t>((waiting + 2) * strip) * sizeof(BFloat16) + kBlockSize * sizeof(float);
+  const std::int64_t floats = 2 * kBlockSize + kStrip * share(tile.k, kDepth);
+  return static_cast<std::size_t>((waiting + 2) * strip) * sizeof(BFloat16) +
+         static_cast<std::size_t>(floats) * sizeof(float);
 }
 
 void streamed_tile(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch) {
