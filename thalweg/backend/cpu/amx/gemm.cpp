@@ -67,7 +67,7 @@ void run_deep(const GemmTile& tile, const BFloat16* a, const BFloat16* b, float*
 
 bool supported(const GemmTile& tile) { return (tile.dtype == DType::bf16 || tile.dtype == DType::f32) && usable(); }
 
-// Nanoseconds of two cores of Emerald Rapids, by a fit to 294 products: f32 have to earn their packing. What waits is
+// Nanoseconds of two cores of Emerald Rapids, by a fit to 378 products: f32 have to earn their packing. What waits is
 // packed by both threads unless it is cut between them; what streams hides behind products, the better the more waits.
 bool pays(const GemmTile& tile) {
   if (tile.dtype != DType::f32) return true;
@@ -76,7 +76,7 @@ bool pays(const GemmTile& tile) {
   const double waiting = (columns ? m : n), streaming = (columns ? n : m);
   const double strips = std::min(8.0, std::ceil(waiting / kStrip));
   const bool is_transposed = columns ? tile.transpose_a || tile.transpose_b : tile.transpose_b;
-  const double packs = (is_transposed ? 0.3 : 0.17) * waiting * k * (few ? 1 : 0.5) + 0.21 * streaming * k / strips;
+  const double packs = (is_transposed ? 0.25 : 0.17) * waiting * k * (few ? 1 : 0.5) + 0.21 * streaming * k / strips;
   const double products = 0.0041 * std::ceil(m / kStrip) * kStrip * n * k + 0.12 * m * n * std::ceil(k / 512);
   return 4800 + packs + products < 0.87 * (4100 + 0.0066 * m * n * k + (tile.transpose_b ? 0.15 : 0.07) * n * k);
 }
