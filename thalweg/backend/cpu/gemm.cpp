@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "thalweg/backend/cpu/amx/gemm.h"
+#include "thalweg/backend/cpu/amx/streamed.h"
 #include "thalweg/backend/cpu/gemm_partition.h"
 #include "thalweg/backend/cpu/partial_sums.h"
 #include "thalweg/backend/cpu/slots.h"
@@ -27,7 +28,11 @@ Gemm merged(Gemm gemm) {
 
 class Run {
  public:
-  Run(Provider provider, const Gemm& gemm) : gemm_(gemm), way_(way_of(provider, gemm)), p_(partition_of(gemm, way_)) {
+  Run(Provider provider, const Gemm& gemm)
+      : gemm_(gemm),
+        way_(way_of(provider, gemm)),
+        p_(partition_of(gemm, way_)),
+        columns_stream_(way_ == Way::amx && amx::streams_columns(whole(gemm))) {
     layout_.tasks = p_.tasks;
     layout_.slot_bytes = slot_bytes();
     if (way_ == Way::turned) layout_.shared_bytes = TurnedTile::turned_bytes(gemm.m, gemm.k);
@@ -72,8 +77,14 @@ class Run {
     for (std::int64_t mi = 0; mi < p_.m_tiles; mi += step(p_.m_tiles))
       for (std::int64_t ni = 0; ni < p_.n_tiles; ni += step(p_.n_tiles))
         for (std::int64_t ki = 0; ki < p_.k_blocks; ki += step(p_.k_blocks))
-          bytes = std::max(bytes, scratch_of(tile_at(gemm_, p_, mi, ni, ki)));
+          bytes = std::max(bytes, scratch_of(tile(mi, ni, ki)));
     return align_up(bytes);
+  }
+
+  GemmTile tile(std::int64_t mi, std::int64_t ni, std::int64_t ki) const {
+    GemmTile tile = tile_at(gemm_, p_, mi, ni, ki);
+    tile.columns_stream = columns_stream_;
+    return tile;
   }
 
   std::size_t scratch_of(const GemmTile& tile) const {
@@ -101,7 +112,7 @@ class Run {
 
   void run_tile(std::int64_t entry, std::int64_t mi, std::int64_t ni, std::int64_t ki, const Operands& operands,
                 std::byte* scratch) const {
-    const GemmTile tile = tile_at(gemm_, p_, mi, ni, ki);
+    const GemmTile tile = this->tile(mi, ni, ki);
     const std::int64_t row = mi * p_.m_tile, column = ni * p_.n_tile, depth = ki * p_.k_block;
     const std::int64_t a =
         entry * gemm_.stride_a + (tile.transpose_a ? depth * tile.lda + row : row * tile.lda + depth);
@@ -137,6 +148,7 @@ class Run {
   const Gemm gemm_;
   const Way way_;
   const Partition p_;
+  const bool columns_stream_;
   WorkspaceLayout layout_;
 };
 

@@ -46,12 +46,6 @@ bool has_few_rows(const Gemm& gemm) {
   return gemm.m <= 128 && gemm.k >= (gemm.m <= 64 ? 128 : 512) && gemm.n >= 512;
 }
 
-GemmTile whole(const Gemm& gemm) {
-  Partition all;
-  all.m_tile = gemm.m, all.n_tile = gemm.n, all.k_block = gemm.k;
-  return tile_at(gemm, all, 0, 0, 0);
-}
-
 // How many tasks the whole product is worth: 8 for all but small ones, more for the largest.
 std::int64_t tasks_wanted(double flops, double task_flops) {
   const double wanted = std::max(std::min(flops / task_flops, 8.0), std::min(flops / (1e3 * task_flops), 64.0));
@@ -156,6 +150,12 @@ void cut_for_libraries(const Gemm& gemm, std::int64_t wanted, Partition& p) {
 }
 
 }  // namespace
+
+GemmTile whole(const Gemm& gemm) {
+  Partition all;
+  all.m_tile = gemm.m, all.n_tile = gemm.n, all.k_block = gemm.k;
+  return tile_at(gemm, all, 0, 0, 0);
+}
 
 DType result_dtype(const Gemm& gemm) { return gemm.wide_result ? sum_dtype(gemm.dtype) : gemm.dtype; }
 

@@ -28,6 +28,8 @@ Partition partition_of(const Gemm& gemm, Way way);
 DType result_dtype(const Gemm& gemm);
 double flops_of(const Gemm& gemm);
 
+// A product in one tile.
+GemmTile whole(const Gemm& gemm);
 // The tile of a product at these places of its partition.
 GemmTile tile_at(const Gemm& gemm, const Partition& partition, std::int64_t mi, std::int64_t ni, std::int64_t ki);
 

@@ -16,6 +16,7 @@ struct GemmTile {
   bool transpose_a = false, transpose_b = false;
   std::int64_t lda = 0, ldb = 0, ldc = 0;  // elements between stored rows
   bool accumulate = false;
+  bool columns_stream = false;  // of f32 on tiles of AMX (amx/streamed.h)
   bool operator==(const GemmTile&) const = default;
 };
 

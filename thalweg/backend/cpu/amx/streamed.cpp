@@ -96,7 +96,7 @@ class Streamed {
  public:
   Streamed(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch)
       : tile_(tile),
-        columns_stream_(streams_columns(tile)),
+        columns_stream_(tile.columns_stream),
         a_{a, tile.m, tile.lda, !tile.transpose_a},
         b_{b, tile.n, tile.ldb, tile.transpose_b},
         c_(c),
@@ -251,19 +251,19 @@ std::int64_t waiting_entries(std::int64_t depth) {
   return std::clamp(kWaiting / share(depth, kDepth) / kStrip * kStrip, kStrip, kMaxStrips * kStrip);
 }
 
-// The smaller side waits. Rows are packed faster than columns; those of a transposed A cannot be streamed.
+// The smaller side waits; rows are packed faster than columns.
 bool streams_columns(const GemmTile& tile) { return tile.transpose_a || 2 * tile.m < tile.n; }
 
 std::size_t streamed_scratch(const GemmTile& tile) {
   const std::int64_t strip = share(tile.k, kDepth) / kStep * kPartsSize;
-  const std::int64_t waiting = share(streams_columns(tile) ? tile.m : tile.n, waiting_entries(tile.k)) / kStrip;
+  const std::int64_t waiting = share(tile.columns_stream ? tile.m : tile.n, waiting_entries(tile.k)) / kStrip;
   const std::int64_t floats = 2 * kBlockSize + kStrip * share(tile.k, kDepth);
   return static_cast<std::size_t>((waiting + 2) * strip) * sizeof(BFloat16) +
          static_cast<std::size_t>(floats) * sizeof(float);
 }
 
 void streamed_tile(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch) {
-  if (!streams_columns(tile)) return Streamed<RowStream, false>(tile, a, b, c, scratch).run();
+  if (!tile.columns_stream) return Streamed<RowStream, false>(tile, a, b, c, scratch).run();
   if (tile.transpose_b) return Streamed<RowStream, true>(tile, a, b, c, scratch).run();
   Streamed<ColumnStream, false>(tile, a, b, c, scratch).run();
 }

@@ -8,7 +8,9 @@ namespace thalweg::cpu::amx {
 
 // Entries of the waiting side at a time: what the cache holds of that depth.
 std::int64_t waiting_entries(std::int64_t depth);
-// Whether columns of C stream and rows wait, or the other way round; tiles of a product may differ, their bits do not.
+// Whether the columns of this product should stream and its rows wait, or the other way round. Its tiles keep to that:
+// their scratch must not depend on how they are cut. Sums have the same bits either way; rows of a transposed A cannot
+// stream.
 bool streams_columns(const GemmTile& tile);
 
 std::size_t streamed_scratch(const GemmTile& tile);
