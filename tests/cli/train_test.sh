@@ -208,6 +208,7 @@ says "$err" 'thalweg devices'
 run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
 says "$err" 'smallest feasible budget'
 smallest=$(grep -oE 'smallest feasible budget [0-9]+' "$err")
+run 0 train "${small[@]}" --batch 8 --steps 1 --out small  # nothing was done there that could be lost
 run 0 plan cnn --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 1KiB
 says "$out" "$smallest bytes"
 run 1 train cnn --data nothing.bin --out none

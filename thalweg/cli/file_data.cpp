@@ -106,6 +106,7 @@ std::vector<std::string> images_of(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string ending = entry.path().extension().string();
     for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (entry.path().filename().string().starts_with('.')) continue;  // hidden
     if (entry.is_regular_file() && (ending == ".png" || ending == ".jpg" || ending == ".jpeg"))
       files.push_back(entry.path().string());
   }

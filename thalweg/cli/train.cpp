@@ -175,11 +175,19 @@ class FolderLock {
   int file_;
 };
 
+// A run that failed before its first step has left nothing that could be lost.
+bool has_run(const std::string& folder) {
+  std::error_code fault;
+  const fs::path checkpoints = fs::path(folder) / "checkpoints", lines = fs::path(folder) / "log.jsonl";
+  const auto is_empty = [&](const fs::path& path) { return !fs::exists(path, fault) || fs::is_empty(path, fault); };
+  return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
+}
+
 FolderLock prepare(const std::string& folder, const std::string& config, bool resume) {
   std::error_code fault;
   if (resume)
     check_resumed(folder, config);
-  else if (fs::exists(folder + "/checkpoints"))
+  else if (has_run(folder))
     throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
                 "go on with it by --resume, or choose another --out");
   else

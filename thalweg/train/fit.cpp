@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
@@ -87,7 +88,17 @@ void check_ends(const data::Dataset& data) {
                 "expected data to look at that have an end, got data that repeat for ever");
 }
 
+// Values are told apart by their names alone.
+void check_names(const std::vector<metrics::Metric*>& metrics) {
+  std::set<std::string> names{"loss"};
+  for (const auto* metric : metrics)
+    TW_CHECK_USER(names.insert(metric->name()).second, "fit", "give one of them another name: {.name = \"error_2\"}",
+                  "expected metrics of different names, other than \"loss\", got two values named \"{}\"",
+                  metric->name());
+}
+
 void check(const data::Dataset& data, const FitOptions& options) {
+  check_names(options.metrics);
   TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0 && options.steps_per_epoch >= 0, "fit",
                 "0 for .steps and .steps_per_epoch means no limit",
                 "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
@@ -290,6 +301,7 @@ History fit(const Model& model, const data::Dataset& data, const FitOptions& opt
 }
 
 Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {
+  check_names(options.metrics);
   check_ends(data);
   const BatchFunction look("evaluate", model,
                            {.loss = options.loss,
