@@ -122,6 +122,8 @@ refuses no_columns 'examples of shape \[0\], without a number'
 refuses cut_idx 'more than the file can hold'
 refuses unlabelled 'there is no train-labels-idx1-ubyte in unlabelled' cnn
 refuses broken_images 'one.png cannot be decoded' cnn
+refuses empty_image 'a/one.png cannot be decoded: it is neither PNG nor JPEG' cnn
+! grep -q 'training cnn' "$err" || fault "a file that is no image is to be told before training"
 refuses no_images 'has no folders with .png' cnn
 refuses damaged.tfrecord 'the checksum of the record at byte 171 is wrong'
 refuses rows.tfrecord '"x" has 4 values, expected \[28, 28, 1\]' cnn

@@ -195,6 +195,8 @@ write("cut_idx/train-labels-idx1-ubyte", idx((120,), b"\x00" * 120))
 write("unlabelled/train-images-idx3-ubyte", idx((1, SIDE, SIDE), b"\x00" * 256))
 write("broken_images/a/one.png", png([1, 2, 3, 4])[:-30])
 write("broken_images/b/two.png", png([1, 2, 3, 4]))
+write("empty_image/a/one.png", b"")
+write("empty_image/b/two.png", png([1, 2, 3, 4]))
 write("no_images/readme", b"nothing")
 damaged = bytearray(b"".join(record(*row) for row in rows))
 damaged[200] ^= 1
