@@ -211,8 +211,20 @@ class Loop {
     note_interrupt();
     session_.element = &element;
     tell(&Callback::on_step_end);
+    warn_of_loss();
     session_.element = nullptr;
     settle(false);
+  }
+
+  // Weights seldom recover from it; a callback such as stop_on_nan tells by itself.
+  void warn_of_loss() {
+    if (warned_ || std::isfinite(session_.loss) || !session_.history.stopped_because.empty()) return;
+    warned_ = true;
+    const std::string where = session_.not_finite();
+    warn(fmt::format("fit: the loss of step {} is {}: {}; train::stop_on_nan() ends such runs", session_.step,
+                     session_.loss,
+                     where.empty() ? "try a smaller learning rate, or clip the gradients"
+                                   : "the data have " + where + ", mend them or leave such examples out"));
   }
 
   void note_interrupt() { session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted(); }
@@ -275,7 +287,7 @@ class Loop {
   const BatchFunction step_, look_;
   std::vector<Spec> largest_;  // the batch whose plan takes the most
   std::int64_t largest_peak_ = 0;
-  bool warned_ = false;  // that the validation is not finite
+  bool warned_ = false;  // that the loss or the validation is not finite
 };
 
 }  // namespace
