@@ -76,6 +76,18 @@ for place in 0 -1; do
   says "$err" 'expected long.txt of 400000 bytes'
 done
 
+# What may not be meant is told, once a process.
+run 0 train mlp --data first_row.csv --set hidden=4 --steps 1 --out first_row
+says "$err" '^warning: first_row.csv: the first row is taken for the names of the columns, since "\?" is no number'
+run 0 tune mlp --data years.csv --set hidden=4 --steps 1 --grid lr=0.1,0.01
+[ "$(grep -c 'years.csv: the labels make 2022 classes, of which 2 have examples; number the classes' "$err")" -eq 1 ] ||
+  fault "labels with gaps are to be told once"
+run 0 train resnet50 --data channels_first.npz --set width=4 --steps 1 --out channels
+says "$err" 'examples of shape \[3, 16, 16\] are taken as 3 high, 16 wide, of 16 channels; store channels last'
+run 0 train mlp --data one_test.npz --set hidden=4 --steps 1 --out one_test
+! grep -q warning "$err" || fault "classes 0, 1, 2 are all there"
+says "$out" '^test accuracy'
+
 # What cannot be trained on: the file is named, and what is wrong, and what to do.
 refuses() {  # DATA WORDS [MODEL]
   run 1 train "${3:-mlp}" --data "$1" --steps 1 --batch 2 --out none
@@ -105,9 +117,13 @@ refuses image.npy 'rank 3'
 refuses other.npz 'has no array "x"'
 refuses uneven 'x of 160 and y of 3'
 refuses wide_test.npz 'expected rows of shape \[4\] in x_test, as in x_train, got \[2\]'
+refuses no_test.npz 'has no example in x_test'
+refuses no_columns 'examples of shape \[0\], without a number'
 refuses cut_idx 'more than the file can hold'
 refuses unlabelled 'there is no train-labels-idx1-ubyte in unlabelled' cnn
 refuses broken_images 'one.png cannot be decoded' cnn
+refuses empty_image 'a/one.png cannot be decoded: it is neither PNG nor JPEG' cnn
+! grep -q 'training cnn' "$err" || fault "a file that is no image is to be told before training"
 refuses no_images 'has no folders with .png' cnn
 refuses damaged.tfrecord 'the checksum of the record at byte 171 is wrong'
 refuses rows.tfrecord '"x" has 4 values, expected \[28, 28, 1\]' cnn

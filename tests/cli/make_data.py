@@ -147,6 +147,18 @@ write("book.txt", "the quick brown fox jumps över the lazy dog\n".encode() * 40
 
 write("two_classes.csv", b"".join(b"%d,%d,%d\n" % (i, i % 3, i % 2) for i in range(20)))
 
+# What is taken, though it may not be meant.
+write("first_row.csv", b"1,?,0\n" + b"".join(b"%d,%d,%d\n" % (i, i % 3, i % 2) for i in range(20)))
+write("years.csv", b"".join(b"%d,%d,%d\n" % (i, i % 3, 2020 + i % 2) for i in range(20)))
+with zipfile.ZipFile("channels_first.npz", "w") as archive:
+    archive.writestr("x.npy", npy("<f4", (12, 3, 16, 16), bytes(12 * 768 * 4)))
+    archive.writestr("y.npy", npy("<i8", (12,), bytes(12 * 8)))
+with zipfile.ZipFile("one_test.npz", "w") as archive:
+    for name, array in (("x_train", x), ("y_train", y)):
+        archive.writestr(f"{name}.npy", array)
+    archive.writestr("x_test.npy", npy("<f4", (1, 4), bytes(16)))
+    archive.writestr("y_test.npy", npy("<i8", (1,), bytes(8)))
+
 # Damaged, or not what they seem.
 write("text_in_column.csv", b"a,b,class\n1,2,0\n3,four,1\n5,6,0\n")
 write("empty_field.csv", b"a,b,class\n1,2,0\n3,,1\n5,6,0\n")
@@ -169,6 +181,13 @@ with zipfile.ZipFile("wide_test.npz", "w") as archive:
     for name, array in (("x_train", x), ("y_train", y), ("y_test", y)):
         archive.writestr(f"{name}.npy", array)
     archive.writestr("x_test.npy", npy("<f4", (160, 2), bytes(160 * 2 * 4)))
+with zipfile.ZipFile("no_test.npz", "w") as archive:
+    for name, array in (("x_train", x), ("y_train", y)):
+        archive.writestr(f"{name}.npy", array)
+    archive.writestr("x_test.npy", npy("<f4", (0, 4), b""))
+    archive.writestr("y_test.npy", npy("<i8", (0,), b""))
+write("no_columns/x.npy", npy("<f4", (160, 0), b""))
+write("no_columns/y.npy", y)
 write("uneven/x.npy", x)
 write("uneven/y.npy", npy("<i8", (3,), struct.pack("<3q", 0, 1, 2)))
 write("cut_idx/train-images-idx3-ubyte", idx((120, SIDE, SIDE), b"\x00" * 1000))
@@ -176,6 +195,8 @@ write("cut_idx/train-labels-idx1-ubyte", idx((120,), b"\x00" * 120))
 write("unlabelled/train-images-idx3-ubyte", idx((1, SIDE, SIDE), b"\x00" * 256))
 write("broken_images/a/one.png", png([1, 2, 3, 4])[:-30])
 write("broken_images/b/two.png", png([1, 2, 3, 4]))
+write("empty_image/a/one.png", b"")
+write("empty_image/b/two.png", png([1, 2, 3, 4]))
 write("no_images/readme", b"nothing")
 damaged = bytearray(b"".join(record(*row) for row in rows))
 damaged[200] ^= 1

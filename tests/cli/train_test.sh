@@ -201,6 +201,9 @@ run 1 train "${small[@]}" --steps 12 --seed 5 --memory-budget 4MiB --out whole -
 says "$err" 'has seed 0, got 5'
 run 1 train "${small[@]}" --steps 12 --lr 0.5 --memory-budget 4MiB --out whole --resume
 says "$err" 'has lr 0.001, got 0.5'
+cp -r cut2 damaged && echo '{' > damaged/config.json
+run 1 train "${small[@]}" --steps 12 --memory-budget 4MiB --out damaged --resume
+says "$err" 'damaged/config.json is damaged: it is no JSON object'
 run 1 train "${small[@]}" --steps 1 --out /proc/nowhere
 says "$err" 'cannot write to /proc/nowhere'
 run 1 train "${small[@]}" --device cuda:0 --out cuda
@@ -208,6 +211,7 @@ says "$err" 'thalweg devices'
 run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
 says "$err" 'smallest feasible budget'
 smallest=$(grep -oE 'smallest feasible budget [0-9]+' "$err")
+run 0 train cnn --data shapes --subset 96 --batch 8 --set filters=4 --set size=12 --set channels=3 --steps 1 --out small  # nothing of the first try could be lost
 run 0 plan cnn --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 1KiB
 says "$out" "$smallest bytes"
 run 1 train cnn --data nothing.bin --out none

@@ -93,6 +93,18 @@ TEST(images, folders_number_their_classes_by_name) {
   EXPECT_HAS(error_of([] { image_folder("/nonexistent"); }), "cannot read /nonexistent");
 }
 
+TEST(images, hidden_folders_are_no_classes_and_hidden_files_no_images) {
+  const TestFile folder;
+  for (const char* name : {".ipynb_checkpoints", "cats", "dogs"})
+    std::filesystem::create_directories(folder.path() + "/" + name);
+  for (const char* file : {"/.ipynb_checkpoints/a.png", "/cats/a.png", "/dogs/a.png"})
+    std::ofstream(folder.path() + file) << png_file(2, 2, {1, 1, 1});
+  std::ofstream(folder.path() + "/dogs/._a.png") << "what another system keeps beside a.png";
+  EXPECT_EQ(class_names(folder.path()), (std::vector<std::string>{"cats", "dogs"}));
+  const auto batch = *image_folder(folder.path()).batch(3).iterator().next();
+  EXPECT_EQ(batch[1].to_vector<std::int64_t>(), (Numbers{0, 1}));
+}
+
 TEST(images, that_are_damaged_or_too_large_do_no_harm) {
   for (const auto& good : {png_file(9, 9, {1, 2, 3}), jpeg_file(9, 9, {1, 2, 3})}) {
     const Outcome outcome =

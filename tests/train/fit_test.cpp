@@ -474,6 +474,10 @@ TEST(fit, mistakes_are_told) {
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 2.0}}}, "integer dtype");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .epochs = -1}, "0 or more");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .memory_budget = 1024, .eager = true}, "expected no budget");
+  metrics::MSE first, second;
+  metrics::MAE named({.name = "loss"});
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&first, &second}}, "two values named \"mean_sq");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&named}}, "two values named \"loss\"");
   const auto endless = rows(8).batch(4).repeat();
   says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -103,6 +104,28 @@ TEST(messages, an_error_has_a_line_of_its_own_behind_a_progress_bar) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(lines[0].starts_with("epoch 1/1  2/4 [=====.....]")) << lines[0];
   EXPECT_EQ(lines[1], "that was it");
+}
+
+TEST(messages, ctrl_c_on_a_terminal_is_answered) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  const auto lines_of = [](bool silent) {
+    const Terminal terminal(200);
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd;
+    if (silent) set_log_handler({});
+    const auto history = train::fit(model, testing::rows(16).batch(4),
+                                    {.optimizer = &sgd,
+                                     .loss = losses::mean_squared_error,
+                                     .callbacks = {std::make_shared<AtStep>([] { ::raise(SIGINT); })},
+                                     .stop_on_interrupt = true});
+    set_log_handler(print_warning);
+    EXPECT_TRUE(history.interrupted);
+    return terminal.lines();
+  };
+  const auto lines = lines_of(false);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1], "the step is finished first; another time ends at once, and saves nothing");
+  EXPECT_EQ(lines_of(true).size(), 1u);
 }
 
 // Nothing is drawn between the clearing of the line and the warning, on whatever thread that is.

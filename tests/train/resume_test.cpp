@@ -1,6 +1,7 @@
 // Runs that are gone on with after their process died.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 #include "tests/train/folder.h"
@@ -126,6 +127,68 @@ TEST(resume, callbacks_need_not_be_in_the_checkpoint_if_they_can_do_without) {
   EXPECT_FALSE(read_file(page.path() + "/report.html").empty());
 }
 
+TEST(fit, a_loss_that_is_not_finite_is_told_once) {
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  const auto train = [](float label, std::vector<train::CallbackPointer> callbacks) {
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd;
+    fit(model, data::from_tensor_slices({ones({4, 3}), full({4, 1}, label)}).batch(2),
+        {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 2, .callbacks = std::move(callbacks)});
+  };
+  train(std::nanf(""), {train::stop_on_nan()});  // which tells
+  EXPECT_EQ(warnings, std::vector<std::string>());
+  train(std::nanf(""), {});
+  train(1e30f, {});
+  set_log_handler(print_warning);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_EQ(warnings[0],
+            "fit: the loss of step 1 is nan: the data have nan in the labels: value 0 of example 0 of the batch, mend "
+            "them or leave such examples out; train::stop_on_nan() ends such runs");
+  EXPECT_EQ(warnings[1],
+            "fit: the loss of step 1 is inf: try a smaller learning rate, or clip the gradients; train::stop_on_nan() "
+            "ends such runs");
+}
+
+TEST(checkpoint, a_value_of_another_kind_is_told_with_its_name_and_dtype) {
+  const Folder folder;
+  Variable saved(ones({3}), {.name = "w"}), wider(ones({3}, f64), {.name = "w"});
+  checkpoint::Manager manager(folder.path());
+  manager.save(1, {{"weights", &saved}});
+  try {
+    manager.restore_latest({{"weights", &wider}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("[checkpoint] \"w\": expected [3] f64, got [3] f32"))
+        << error.what();
+  }
+}
+
+TEST(fit, a_page_that_cannot_be_written_costs_no_epoch) {
+  const Folder folder;
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  struct Blocks : Callback {  // after the first step: a folder where the page should be
+    explicit Blocks(std::string path) : path(std::move(path)) {}
+    void on_step_end(Session&) override { std::filesystem::create_directories(path + "/page"); }
+    std::string path;
+  };
+  const std::string page = folder.path("report.html");
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  const auto history = fit(model, rows(8).batch(8),
+                           {.optimizer = &sgd,
+                            .loss = losses::mean_squared_error,
+                            .epochs = 2,
+                            .callbacks = {std::make_shared<Blocks>(page), train::report(page),
+                                          train::checkpoint_every(folder.path("checkpoints"))}});
+  set_log_handler(print_warning);
+  EXPECT_EQ(history.steps, 2);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("checkpoints/step-2")));
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(warnings[0].starts_with("the page of the run is not up to date: [report] ")) << warnings[0];
+}
+
 // The last batch of an epoch is smaller.
 TEST(fit, tells_of_the_largest_plan) {
   nn::Sequential model({nn::dense(16, tanh), nn::dense(1)});
@@ -157,6 +220,11 @@ TEST(callbacks, refuse_what_they_cannot_do_before_the_first_step) {
                    {.optimizer = &sgd,
                     .loss = losses::mean_squared_error,
                     .callbacks = {train::reduce_on_plateau(), std::make_shared<Count>(steps)}}),
+               Error);
+  EXPECT_THROW(fit(model, rows(8).batch(8),
+                   {.optimizer = &sgd,
+                    .loss = losses::mean_squared_error,
+                    .callbacks = {train::report("/nowhere/page.html"), std::make_shared<Count>(steps)}}),
                Error);
   EXPECT_EQ(steps, 0);
   EXPECT_THROW(train::early_stopping({.patience = -3}), Error);

@@ -37,6 +37,24 @@ TEST(search, a_learning_rate_is_found_and_nothing_changes) {
   EXPECT_TRUE(read_file(folder.path("rate.svg")).starts_with("<svg"));
 }
 
+TEST(search, a_rate_that_is_a_guess_is_told_to_be_one) {
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  const auto search = [&](double first) {
+    train::find_learning_rate(
+        model, rows(64).batch(64),
+        {.optimizer = &sgd, .loss = losses::mean_squared_error, .first = first, .last = 1000, .steps = 40});
+  };
+  search(1e-4);
+  EXPECT_EQ(warnings, std::vector<std::string>());
+  search(10);  // every step makes it worse
+  set_log_handler({});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(warnings[0].starts_with("find_learning_rate: the loss never fell, so that 1 is a guess")) << warnings[0];
+}
+
 TEST(search, a_batch_size_is_found_by_plans_alone) {
   nn::Sequential model({nn::dense(512, relu), nn::dense(1)});
   optim::SGD sgd;

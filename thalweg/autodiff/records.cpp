@@ -112,16 +112,23 @@ void TapeRecords::record(const OpCall& call) {
 }
 
 bool TapeRecords::watches(const Variable& variable) const {
-  const bool asked =
-      std::find(explicitly_watched_.begin(), explicitly_watched_.end(), variable.id()) != explicitly_watched_.end();
-  return is_float(variable.dtype()) && (asked || (variable.trainable() && options_.watch_accessed_variables));
+  if (!is_float(variable.dtype())) return false;
+  if (variable.trainable() && options_.watch_accessed_variables) return true;
+  const WatchedVariable* known = variables_.find(variable.id());
+  return known && known->asked;
+}
+
+WatchedVariable& TapeRecords::entry(const Variable& variable) {
+  const std::size_t before = variables_.size();
+  WatchedVariable& entry = variables_[variable.id()];
+  if (variables_.size() > before) watched_.push_back(variable);
+  return entry;
 }
 
 void TapeRecords::read(const Variable& variable, const Tensor& value) {
   if (closed() || !watches(variable)) return;
   tracked_[value.id()] = 1;
-  variable_reads_.emplace_back(variable.id(), value.id());
-  if (std::find(watched_.begin(), watched_.end(), variable) == watched_.end()) watched_.push_back(variable);
+  entry(variable).values.push_back(value.id());
 }
 
 void TapeRecords::watch(const Tensor& tensor) {
@@ -135,25 +142,21 @@ void TapeRecords::watch(const Tensor& tensor) {
                      tensor.dtype()));
 }
 
-void TapeRecords::watch(const Variable& variable) {
-  explicitly_watched_.push_back(variable.id());
-  if (std::find(watched_.begin(), watched_.end(), variable) == watched_.end()) watched_.push_back(variable);
-}
+void TapeRecords::watch(const Variable& variable) { entry(variable).asked = true; }
 
 void TapeRecords::reset() {
   records_.clear();
   tracked_.clear();
   watched_.clear();
-  explicitly_watched_.clear();
-  variable_reads_.clear();
+  variables_.clear();
   consumed_ = false;
   if (!recording_) start();
 }
 
 SourceIds TapeRecords::source(const Variable& variable) const {
   SourceIds source{{}, variable.spec()};
-  for (const auto& [id, value] : variable_reads_)
-    if (id == variable.id()) source.ids.push_back(value);
+  if (const WatchedVariable* known = variables_.find(variable.id()))
+    source.ids.assign(known->values.begin(), known->values.end());
   return source;
 }
 

@@ -29,6 +29,12 @@ struct SourceIds {
   Spec spec;
 };
 
+// What a tape knows of a variable: whether it was told to watch it, and the values that were read, by their ids.
+struct WatchedVariable {
+  bool asked = false;
+  SmallVector<std::uint64_t, 2> values;
+};
+
 // Made and used on one thread. If a shared pointer owns it, the list of recorders of that thread does too.
 class TapeRecords final : public Recorder, public std::enable_shared_from_this<TapeRecords> {
  public:
@@ -76,6 +82,7 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
   bool closed();
   bool is_set_aside() const;
   static void let_go_of_closed();
+  WatchedVariable& entry(const Variable& variable);
   bool tracked(const Tensor& tensor) const { return is_float(tensor.dtype()) && tracked_.contains(tensor.id()); }
 
   TapeOptions options_;
@@ -86,8 +93,7 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
   IdMap<char> tracked_;
   std::deque<Record> records_;
   std::vector<Variable> watched_;
-  std::vector<std::uint64_t> explicitly_watched_;                        // variable ids
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> variable_reads_;  // variable id, value id
+  IdMap<WatchedVariable> variables_;  // by their ids: those of watched_
 };
 
 // Whether tensor i also stands before place i. A rule that runs something again under a tape of its own asks for each

@@ -15,10 +15,11 @@ namespace {
 void check_specs(const Named& variables, const Values& values) {
   for (const auto& [name, variable] : variables) {
     const auto value = values.find(name);
-    TW_CHECK_USER(value != values.end() && value->second.spec() == variable.spec(), "checkpoint",
-                  "the checkpoint belongs to another model, or to an optimizer with other options",
-                  "\"{}\": expected {} {}, got {}", name, variable.shape(), variable.dtype(),
-                  value == values.end() ? "nothing" : value->second.shape().to_string());
+    TW_CHECK_USER(
+        value != values.end() && value->second.spec() == variable.spec(), "checkpoint",
+        "the checkpoint belongs to another model, or to an optimizer with other options",
+        "\"{}\": expected {} {}, got {}", variable.name(), variable.shape(), variable.dtype(),
+        value == values.end() ? "nothing" : fmt::format("{} {}", value->second.shape(), value->second.dtype()));
   }
 }
 

@@ -51,6 +51,9 @@ Datasets generated_clicks(const DataRequest& request, const models::Settings& se
 
 // Counts the examples, checks that the model can be trained on them, and learns the number of classes.
 void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step);
+// The same of examples of a test: one is enough, and it need not have all classes.
+void survey_test(Datasets& made, const data::Dataset& all, const DataRequest& request,
+                 const models::TrainingStep& step);
 // The same where labels are known to be the classes 0 to count - 1.
 void survey_classes(Datasets& made, std::int64_t count, const DataRequest& request);
 // "FILE: example 12", the first that has a value which is not finite; empty: there is none, or none is known.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
 
 #include "thalweg/cli/datasets.h"
 
@@ -106,11 +107,22 @@ std::vector<std::string> images_of(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string ending = entry.path().extension().string();
     for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (entry.path().filename().string().starts_with('.')) continue;  // hidden
     if (entry.is_regular_file() && (ending == ".png" || ending == ".jpg" || ending == ".jpeg"))
       files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// Before training begins: what is no image at all would end it in the midst of an epoch.
+void check_begin(const std::string& image) {
+  char bytes[4] = {};
+  std::ifstream(image, std::ios::binary).read(bytes, sizeof bytes);
+  const std::string begin(bytes, sizeof bytes);
+  if (begin == "\x89PNG" || begin.starts_with("\xff\xd8")) return;
+  throw Error(ErrorCode::data_loss, "train", image + " cannot be decoded: it is neither PNG nor JPEG",
+              "fetch it again, or take it out of the folder");
 }
 
 Datasets images(const std::string& folder, const DataRequest& request, const Spec& input) {
@@ -119,7 +131,7 @@ Datasets images(const std::string& folder, const DataRequest& request, const Spe
   const auto all = data::image_folder(folder, {.height = side, .width = side, .channels = channels});
   Datasets made{.name = folder, .examples = all.cardinality(), .streamed = true};
   for (const auto& name : data::class_names(folder))
-    for (const auto& file : images_of(fs::path(folder) / name)) made.files.push_back(file);
+    for (const auto& file : images_of(fs::path(folder) / name)) check_begin(file), made.files.push_back(file);
   made.input_sizes = input_sizes({side, side, channels}, input);
   made.input_numbers = side * side * channels;
   survey_classes(made, static_cast<std::int64_t>(data::class_names(folder).size()), request);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -51,5 +52,9 @@ std::string counted(std::int64_t count, const std::string& thing) {
 
 void print_error(const std::string& text) { message("error", "\033[1;31m", text); }
 void print_warning(const std::string& text) { message("warning", "\033[1;33m", text); }
+void warn_once(const std::string& text) {
+  static std::set<std::string> told;
+  if (told.insert(text).second) print_warning(text);
+}
 
 }  // namespace thalweg::cli

@@ -8,6 +8,7 @@ namespace thalweg::cli {
 // One line on standard error, in colour on a terminal whose user did not refuse it.
 void print_error(const std::string& text);
 void print_warning(const std::string& text);
+void warn_once(const std::string& text);  // of what every run of a grid would tell again
 
 // The text of an error of the library with a hint that speaks of files, where it spoke of options in C++.
 std::string in_own_words(const std::string& error);

@@ -29,6 +29,11 @@ Shape of_one(const Tensor& batch) { return Shape(batch.shape().suffix(1)); }
 
 void check_input(const std::string& name, const Shape& x, const models::TrainingStep& step) {
   const Spec& input = step.arguments[0];
+  if (x.size() == 0) refuse(name + " has examples of shape " + text_of(x) + ", without a number", "store values in x");
+  if (input.rank() == 4 && x.rank() == 3 && x[0] <= 4 && x[1] > 4 && x[1] == x[2])
+    warn_once(name + ": examples of shape " + text_of(x) + " are taken as " + std::to_string(x[0]) + " high, " +
+              std::to_string(x[1]) + " wide, of " + std::to_string(x[2]) +
+              " channels; store channels last: x.transpose(0, 2, 3, 1)");
   if (input.rank() == 2 || x.rank() == 2 || x.rank() == 3) return;
   refuse(name + " has examples of shape " + text_of(x) + ", " + step.model + " takes " +
              text_of(Shape(input.shape.suffix(1))),
@@ -46,19 +51,28 @@ void check_label_shape(const std::string& name, const Shape& y, const models::Tr
          "rows of probabilities go with --loss categorical_crossentropy, other numbers with --loss mean_squared_error");
 }
 
-// Classes are 0, 1, 2, …: one more than the largest label.
-std::int64_t classes_of(const std::string& name, const Tensor& labels, std::int64_t first) {
+// Classes are 0, 1, 2, …: one more than the largest label. Those that there are are marked in `seen`.
+void note_classes(const std::string& name, const Tensor& labels, std::int64_t first, std::vector<bool>& seen) {
   const auto values = cast(labels, f64).to_vector<double>();
   const std::size_t each = values.size() / static_cast<std::size_t>(labels.shape()[0]);
-  double largest = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!(values[i] >= 0 && values[i] <= 1e6 && values[i] == static_cast<double>(static_cast<std::int64_t>(values[i]))))
       refuse(name + ": example " + std::to_string(first + static_cast<std::int64_t>(i / each)) + " has the label " +
                  text_of(values[i]) + ", expected a class: 0, 1, 2, …",
              "number the classes from 0; numbers to be met go with --loss mean_squared_error");
-    largest = std::max(largest, values[i]);
+    const auto label = static_cast<std::size_t>(values[i]);
+    if (label >= seen.size()) seen.resize(label + 1);
+    seen[label] = true;
   }
-  return static_cast<std::int64_t>(largest) + 1;
+}
+
+// Years, prices or the grey of a mask, which make classes that no example has.
+void warn_of_gaps(const std::string& name, const std::vector<bool>& seen) {
+  const auto there = std::count(seen.begin(), seen.end(), true), all = static_cast<std::ptrdiff_t>(seen.size());
+  if (2 * there < all)
+    warn_once(name + ": the labels make " + std::to_string(all) + " classes, of which " + std::to_string(there) +
+              (there == 1 ? " has" : " have") +
+              " examples; number the classes 0, 1, 2, …, or meet numbers by --loss mean_squared_error");
 }
 
 // Losses of probabilities would have no least value for other numbers.
@@ -72,6 +86,28 @@ void check_numbers(const std::string& name, const Tensor& labels, std::int64_t f
               name + ": example " + std::to_string(first + (wrong - values.begin()) / each) + " has the label " +
                   text_of(*wrong) + ", expected " + range.text() + " with --loss " + loss,
               by_number);
+}
+
+// All examples, once; gives back the classes that they have.
+std::vector<bool> look_at(Datasets& made, const data::Dataset& all, const DataRequest& request,
+                          const models::TrainingStep& step) {
+  std::int64_t outputs = 1;
+  std::vector<bool> seen;
+  for (const auto& e : all.batch(at_a_time)) {
+    const Shape x = of_one(e[0]), y = of_one(e[1]);
+    if (made.examples == 0) check_input(made.name, x, step);
+    if (made.examples == 0) made.input_sizes = input_sizes(x, step.arguments[0]), made.input_numbers = x.size();
+    if (made.examples == 0 && !request.numbers) check_label_shape(made.name, y, step);
+    if (request.numbers)
+      check_numbers(made.name, e[1], made.examples, request.loss), outputs = y.size();
+    else
+      note_classes(made.name, e[1], made.examples, seen);
+    made.examples += e[0].shape()[0];
+  }
+  if (!request.numbers) outputs = std::max<std::int64_t>(2, static_cast<std::int64_t>(seen.size()));
+  made.settings["classes"] = std::to_string(outputs);
+  made.whole = all;
+  return seen;
 }
 
 }  // namespace
@@ -88,19 +124,15 @@ void survey_classes(Datasets& made, std::int64_t count, const DataRequest& reque
 }
 
 void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step) {
-  std::int64_t outputs = request.numbers ? 1 : 2;
-  for (const auto& e : all.batch(at_a_time)) {
-    const Shape x = of_one(e[0]), y = of_one(e[1]);
-    if (made.examples == 0) check_input(made.name, x, step);
-    if (made.examples == 0) made.input_sizes = input_sizes(x, step.arguments[0]), made.input_numbers = x.size();
-    if (made.examples == 0 && !request.numbers) check_label_shape(made.name, y, step);
-    if (request.numbers) check_numbers(made.name, e[1], made.examples, request.loss);
-    outputs = request.numbers ? y.size() : std::max(outputs, classes_of(made.name, e[1], made.examples));
-    made.examples += e[0].shape()[0];
-  }
+  const auto seen = look_at(made, all, request, step);
   if (made.examples < 2) refuse(made.name + " has " + counted(made.examples, "example"), "give two or more");
-  made.settings["classes"] = std::to_string(outputs);
-  made.whole = all;
+  warn_of_gaps(made.name, seen);
+}
+
+void survey_test(Datasets& made, const data::Dataset& all, const DataRequest& request,
+                 const models::TrainingStep& step) {
+  look_at(made, all, request, step);
+  if (made.examples == 0) refuse(made.name + " has no example in x_test", "store one or more, or leave x_test out");
 }
 
 std::string first_not_finite(const Datasets& made) {

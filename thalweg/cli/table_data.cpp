@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "thalweg/cli/datasets.h"
+#include "thalweg/cli/messages.h"
 
 namespace thalweg::cli {
 namespace {
@@ -80,7 +81,7 @@ Datasets array_examples(const std::string& name, const std::map<std::string, Ten
   check_alike(name, "x", x, x_test);
   check_alike(name, "y", y, y_test);
   Datasets beside{.name = name};
-  survey(beside, *made.test, request, step);
+  survey_test(beside, *made.test, request, step);
   made.settings["classes"] =
       std::to_string(std::max(std::stoll(made.settings["classes"]), std::stoll(beside.settings["classes"])));
   return made;
@@ -110,6 +111,10 @@ Datasets csv_examples(const std::string& path, const DataRequest& request, const
     throw Error(ErrorCode::failed_precondition, "train",
                 path + ": expected different names of columns, got \"" + names.back() + "\" twice",
                 "give the last column, the label, a name of its own");
+  if (header && std::any_of(names.begin(), names.end(), is_number))
+    warn_once(path + ": the first row is taken for the names of the columns, since \"" +
+              *std::find_if_not(names.begin(), names.end(), is_number) +
+              "\" is no number; if it is an example, mend it");
   Datasets made{.name = path, .files = {path}, .streamed = true};
   const auto all =
       data::csv(path, {.label = header ? names.back() : std::to_string(names.size() - 1), .header = header});

@@ -143,14 +143,16 @@ void check_resumed(const std::string& folder, const std::string& config) {
   if (!file.good())
     throw Error(ErrorCode::not_found, "train", "there is no run in " + folder, "leave --resume out to begin one");
   const auto before = ordered_json::parse(file, nullptr, false), now = ordered_json::parse(config);
+  if (!before.is_object())
+    throw Error(ErrorCode::data_loss, "train", folder + "/config.json is damaged: it is no JSON object",
+                "bring the file back, or begin another run without --resume");
   for (const char* key :
        {"model", "settings", "data", "examples", "batch", "optimizer", "lr", "schedule", "weight_decay", "clip_norm",
         "clip_value", "global_clip_norm", "accumulate", "seed", "loss", "precision"})
-    if (!before.is_object() || !before.contains(key) || before[key] != now[key])
+    if (!before.contains(key) || before[key] != now[key])
       throw Error(ErrorCode::invalid_argument, "train",
                   "the run in " + folder + " has " + key + " " +
-                      (before.is_object() && before.contains(key) ? before[key].dump() : "unknown") + ", got " +
-                      now[key].dump(),
+                      (before.contains(key) ? before[key].dump() : "unknown") + ", got " + now[key].dump(),
                   "go on with the options that it was begun with");
   if (before.contains("files") && before["files"].is_object())  // runs of older versions have none
     check_unchanged(folder, before["files"].get<Fingerprints>(), now["files"].get<Fingerprints>());
@@ -175,11 +177,19 @@ class FolderLock {
   int file_;
 };
 
+// A run that failed before its first step has left nothing that could be lost.
+bool has_run(const std::string& folder) {
+  std::error_code fault;
+  const fs::path checkpoints = fs::path(folder) / "checkpoints", lines = fs::path(folder) / "log.jsonl";
+  const auto is_empty = [&](const fs::path& path) { return !fs::exists(path, fault) || fs::is_empty(path, fault); };
+  return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
+}
+
 FolderLock prepare(const std::string& folder, const std::string& config, bool resume) {
   std::error_code fault;
   if (resume)
     check_resumed(folder, config);
-  else if (fs::exists(folder + "/checkpoints"))
+  else if (has_run(folder))
     throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
                 "go on with it by --resume, or choose another --out");
   else

@@ -79,6 +79,11 @@ void set_log_handler(std::function<void(const std::string&)> handler) {
   log().handler = std::move(handler);
 }
 
+bool is_silent() {
+  std::lock_guard lock(log().mutex);
+  return !log().handler;
+}
+
 void print_warning(const std::string& message) {
   std::string line = "thalweg: warning: ";
   bool broken = false;  // a line break and the spaces behind it become one space

@@ -15,6 +15,7 @@ TW_API void set_log_handler(std::function<void(const std::string& message)> hand
 TW_API void print_warning(const std::string& message);
 
 void warn(const std::string& message);
+bool is_silent();  // by an empty handler
 
 // A line of a terminal at standard error that is drawn anew in its place, cut to the terminal's width. Warnings are
 // printed where it was, and it comes back with the next draw.

@@ -64,7 +64,7 @@ struct ImageFolderOptions {
   std::int64_t max_pixels = 1 << 27;
 };
 // The image, u8 [height, width, channels], and the number of its class, i64. Classes and files are in the order of
-// their names.
+// their names; hidden ones, whose names begin with a dot, are left out.
 TW_API Dataset image_folder(const std::string& path, const ImageFolderOptions& options = {});
 TW_API std::vector<std::string> class_names(const std::string& image_folder);
 TW_API Tensor load_image(const std::string& path, const ImageFolderOptions& options = {});

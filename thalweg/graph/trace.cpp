@@ -113,10 +113,7 @@ Tensor Trace::random_state() {
 
 void Trace::touch(std::weak_ptr<const std::string> living) {
   if (outer_) return outer_->touch(std::move(living));
-  const auto alive = living.lock();
-  for (const auto& known : touched_)
-    if (known.living.lock() == alive) return;
-  touched_.push_back({std::move(living), *alive});
+  if (const auto alive = living.lock(); known_.insert(living).second) touched_.push_back({std::move(living), *alive});
 }
 
 Graph Trace::finish(std::span<const Tensor> results) {

@@ -2,6 +2,9 @@
 
 // Writing down what a callable does: while a Trace is the tracer of a thread, ops on its symbolic tensors become nodes.
 
+#include <memory>
+#include <set>
+
 #include "thalweg/autodiff/id_map.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/graph.h"
@@ -54,6 +57,7 @@ class Trace final : public Tracer {
   IdMap<int> variables_;      // by variable id
   std::vector<Tensor> held_;  // constants: ids must stay theirs
   std::vector<Touched> touched_;
+  std::set<std::weak_ptr<const std::string>, std::owner_less<>> known_;  // those of touched_
   Tracer* outer_ = nullptr;
   bool is_body_ = false;
   std::vector<Capture> captures_;

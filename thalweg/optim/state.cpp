@@ -90,7 +90,7 @@ std::vector<Accumulator::State> Pipeline::take_state(std::map<std::string, Tenso
     TW_CHECK_USER(!given.empty() && given.mapped().spec() == variable.spec(), "set_state",
                   "the state belongs to another model, or to an optimizer with other options",
                   "expected {} {} for \"{}\", got {}", variable.shape(), variable.dtype(), variable.name(),
-                  given.empty() ? "nothing" : given.mapped().shape().to_string());
+                  given.empty() ? "nothing" : fmt::format("{} {}", given.mapped().shape(), given.mapped().dtype()));
   }
   std::vector<Accumulator::State> accumulated;
   for (const auto& entry : entries_) accumulated.push_back(entry.accumulator.take_state(values));

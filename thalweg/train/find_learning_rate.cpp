@@ -3,6 +3,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/log.h"
 #include "thalweg/ops/ops.h"
 #include "thalweg/summary/plot.h"
 #include "thalweg/train/search_picture.h"
@@ -98,6 +99,11 @@ LearningRateSearch find_learning_rate(const Model& model, const data::Dataset& d
   TW_CHECK(failed_precondition, !found.rates.empty(), "find_learning_rate", "look at the data for values that are NaN",
            "the loss of the first step is not finite");
   found.suggestion = rounded(steepest(found.rates, found.losses));
+  if (std::min_element(found.losses.begin(), found.losses.end()) == found.losses.begin())
+    warn(
+        fmt::format("find_learning_rate: the loss never fell, so that {:.2g} is a guess; search in more steps or among "
+                    "smaller rates, and look at the scale of the data",
+                    found.suggestion));
   return found;
 }
 

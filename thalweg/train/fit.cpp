@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
@@ -87,7 +88,17 @@ void check_ends(const data::Dataset& data) {
                 "expected data to look at that have an end, got data that repeat for ever");
 }
 
+// Values are told apart by their names alone.
+void check_names(const std::vector<metrics::Metric*>& metrics) {
+  std::set<std::string> names{"loss"};
+  for (const auto* metric : metrics)
+    TW_CHECK_USER(names.insert(metric->name()).second, "fit", "give one of them another name: {.name = \"error_2\"}",
+                  "expected metrics of different names, other than \"loss\", got two values named \"{}\"",
+                  metric->name());
+}
+
 void check(const data::Dataset& data, const FitOptions& options) {
+  check_names(options.metrics);
   TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0 && options.steps_per_epoch >= 0, "fit",
                 "0 for .steps and .steps_per_epoch means no limit",
                 "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
@@ -200,8 +211,20 @@ class Loop {
     note_interrupt();
     session_.element = &element;
     tell(&Callback::on_step_end);
+    warn_of_loss();
     session_.element = nullptr;
     settle(false);
+  }
+
+  // Weights seldom recover from it; a callback such as stop_on_nan tells by itself.
+  void warn_of_loss() {
+    if (warned_ || std::isfinite(session_.loss) || !session_.history.stopped_because.empty()) return;
+    warned_ = true;
+    const std::string where = session_.not_finite();
+    warn(fmt::format("fit: the loss of step {} is {}: {}; train::stop_on_nan() ends such runs", session_.step,
+                     session_.loss,
+                     where.empty() ? "try a smaller learning rate, or clip the gradients"
+                                   : "the data have " + where + ", mend them or leave such examples out"));
   }
 
   void note_interrupt() { session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted(); }
@@ -264,7 +287,7 @@ class Loop {
   const BatchFunction step_, look_;
   std::vector<Spec> largest_;  // the batch whose plan takes the most
   std::int64_t largest_peak_ = 0;
-  bool warned_ = false;  // that the validation is not finite
+  bool warned_ = false;  // that the loss or the validation is not finite
 };
 
 }  // namespace
@@ -290,6 +313,7 @@ History fit(const Model& model, const data::Dataset& data, const FitOptions& opt
 }
 
 Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {
+  check_names(options.metrics);
   check_ends(data);
   const BatchFunction look("evaluate", model,
                            {.loss = options.loss,

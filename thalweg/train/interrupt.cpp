@@ -1,9 +1,14 @@
 #include "thalweg/train/interrupt.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <string_view>
+
+#include "thalweg/core/log.h"
 
 namespace thalweg::train {
 namespace {
@@ -12,7 +17,18 @@ constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<bool> noted{false};
 std::atomic<int> scopes{0};
 
-void note(int) { noted.store(true); }
+std::atomic<bool> tells{false};
+
+// Steps and plans may take long: who sees nothing happen asks a second time, and loses what was not saved. A handler
+// may do no more than write.
+void note(int number) {
+  noted.store(true);
+  if (!tells.load() || number == SIGHUP) return;
+  constexpr std::string_view text = "\nthe step is finished first; another time ends at once, and saves nothing\n";
+  const int error = errno;
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  errno = error;
+}
 
 void set_handler(int number, void (*handler)(int), int flags) {
   struct sigaction action = {};
@@ -34,6 +50,7 @@ bool has_own_handler(int number) {
 InterruptScope::InterruptScope(bool active) : active_(active) {
   if (!active_ || scopes++ > 0) return;
   noted = false;
+  tells = ::isatty(STDERR_FILENO) != 0 && !is_silent();
   for (const int number : signals)
     if (!has_own_handler(number)) set_handler(number, note, flags_of(number));
 }

@@ -28,13 +28,14 @@ bool is_image(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-// The entries of a folder that satisfy the condition, by name.
+// The entries of a folder that satisfy the condition, by name. Hidden ones, such as .ipynb_checkpoints, are left by
+// programs and are no data.
 template <class Condition>
 std::vector<fs::path> entries_of(const fs::path& folder, Condition condition) {
   std::error_code error;
   std::vector<fs::path> found;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (condition(*it)) found.push_back(it->path());
+    if (!it->path().filename().string().starts_with('.') && condition(*it)) found.push_back(it->path());
   TW_CHECK(not_found, !error, "image_folder", "give a folder with one folder for each class", "cannot read {}: {}",
            folder.string(), error.message());
   std::sort(found.begin(), found.end());

@@ -10,6 +10,7 @@
 #include "thalweg/core/atomic_file.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/html.h"
+#include "thalweg/core/log.h"
 #include "thalweg/summary/plot.h"
 #include "thalweg/train/callbacks.h"
 
@@ -181,9 +182,10 @@ class Report : public Callback {
     if (rates_.due()) rates_.add(step, {{"learning rate", session.optimizer.learning_rate().item<double>()}});
     if (norms_.due()) norms_.add(step, by_layer(session));
   }
-  void on_epoch_end(Session& session) override { write(session); }
+  void on_begin(Session&) override { AtomicFile("report", path_); }  // throws where no page can be written
+  void on_epoch_end(Session& session) override { try_to_write(session); }
   void on_end(Session& session) override {
-    if (session.batch > 0) write(session);  // else there was nothing left to do, and the page of the run stands
+    if (session.batch > 0) try_to_write(session);  // else there was nothing left to do, and the page of the run stands
   }
 
  private:
@@ -243,6 +245,16 @@ class Report : public Callback {
     return "<table>\n" + rows + "</table>\n";
   }
 
+  // A disk that is full by now is no reason to lose the epoch, which is saved after this, or what fit returns.
+  void try_to_write(const Session& session) {
+    try {
+      write(session);
+    } catch (const Error& error) {
+      if (!warned_) warn("the page of the run is not up to date: " + std::string(error.what()));
+      warned_ = true;
+    }
+  }
+
   void write(const Session& session) {
     if (session.epoch_step > 0) summary_ = summary_table(session);
     std::string html = fmt::format(page_start, escape_html(options_.title)) + summary_;
@@ -259,6 +271,7 @@ class Report : public Callback {
   const ReportOptions options_;
   Samples losses_{most_points}, rates_{most_points}, norms_{most_columns, options_.norms_every};
   std::string summary_;
+  bool warned_ = false;  // that the page cannot be written
 };
 
 }  // namespace
