@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 
 #include "thalweg/core/tensor.h"
 
@@ -13,5 +14,12 @@ struct ScalarBytes {
   alignas(8) std::array<std::byte, 8> bytes;
   const void* data() const { return bytes.data(); }
 };
+
+template <class T>
+T element_of(Number value) {
+  T element;
+  std::memcpy(&element, ScalarBytes(value, dtype_of<T>()).data(), sizeof(T));
+  return element;
+}
 
 }  // namespace thalweg

@@ -6,6 +6,7 @@
 #include "thalweg/core/block_cache.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/convert.h"
+#include "thalweg/core/denormals.h"
 #include "thalweg/core/scalar.h"
 #include "thalweg/core/tracer.h"
 
@@ -104,6 +105,7 @@ void require_whole(const char* op, Number value, DType dtype) {
 }
 
 ScalarBytes::ScalarBytes(Number value, DType dtype) {
+  const Denormals denormals(Denormals::Mode::kept);  // the same element inside of ops and outside
   with_type(dtype, [&]<class T>(TypeTag<T>) {
     T element;
     if constexpr (std::is_same_v<T, bool>)

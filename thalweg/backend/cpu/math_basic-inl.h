@@ -135,10 +135,10 @@ HWY_INLINE hn::Vec<D> min(D, hn::Vec<D> a, hn::Vec<D> b) {
   return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
 }
 
-// -1, 0 or 1; zeros keep their sign and NaN stays.
+// -1, 0 or 1; zeros keep their sign and NaN stays. Ops take numbers below a normal one for 0: x + x is, where x is not.
 template <class D>
 HWY_INLINE hn::Vec<D> sign(D d, hn::Vec<D> x) {
-  return hn::IfThenElse(hn::Gt(hn::Abs(x), hn::Zero(d)), hn::CopySign(constant(d, 1.0), x), x);
+  return hn::IfThenElse(hn::Gt(hn::Abs(x), hn::Zero(d)), hn::CopySign(constant(d, 1.0), x), x + x);
 }
 
 template <class D>

@@ -8,6 +8,7 @@
 
 #include "thalweg/backend/cpu/generated_execution.h"
 #include "thalweg/backend/cpu/row_kernels.h"
+#include "thalweg/core/scalar.h"
 #include "thalweg/core/thread_pool.h"
 
 namespace thalweg {
@@ -72,7 +73,7 @@ class Execution {
     for (std::size_t i = 0; i < sources_.size(); ++i)
       if (sources_[i].walk.scalar) sources_[i].load(buffers[i], 0, width);
     for (std::size_t i = 0; i < program_.constants.size(); ++i)
-      std::fill_n(buffers[sources_.size() + i], width, static_cast<T>(program_.constants[i]));
+      std::fill_n(buffers[sources_.size() + i], width, element_of<T>(program_.constants[i]));
   }
 
   void run_chunk(T (*buffers)[chunk], const T** pointers, std::int64_t start, std::int64_t n, Targets targets) const {

@@ -107,6 +107,7 @@ TW_SAMPLES {
                   over_product("no rows", 0, 3, 2),
                   over_product("several tasks, depth and columns in parts", 100, 33, 700, true),
                   over_product("as wide as it is long", 100, 290, 330, true),
+                  over_product("little deeper than a tile", 40, 290, 330, true),
                   reduced("sum of squares", reduce_sum, Axes(), {{5, 7}}),
                   reduced("rows, broadcast", reduce_mean, {1}, {{5, 7}, {7}}),
                   reduced("columns, broadcast", reduce_sum, {0}, {{5, 1}, {5, 7}}),

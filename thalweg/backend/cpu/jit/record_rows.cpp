@@ -5,6 +5,7 @@
 #include <hwy/highway.h>
 
 #include "thalweg/backend/cpu/jit/recording_vector.h"
+#include "thalweg/core/scalar.h"
 
 // Code is made for processors with fused multiplication.
 #undef HWY_NAMESPACE
@@ -82,7 +83,7 @@ class Values {
  private:
   int constant(double value) {
     return to_.constant(to_.wide() ? std::bit_cast<std::uint64_t>(value)
-                                   : std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+                                   : std::bit_cast<std::uint32_t>(element_of<float>(value)));
   }
 
   const Program& program_;
