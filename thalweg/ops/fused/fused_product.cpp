@@ -128,7 +128,7 @@ class Tiles {
 
   void pack_for_tiles(const T* b, std::byte* to) const {
     if constexpr (std::is_same_v<T, float>)
-      parallel_ranges(panels().strips(), cpu::ceil_div(kTile, cpu::amx::kStrip * depth_),
+      parallel_ranges(panels().strips(), cpu::ceil_div(kTile / 4, cpu::amx::kStrip * depth_),
                       [&](std::int64_t begin, std::int64_t end) { panels().pack(b, begin, end, to); });
   }
 
