@@ -106,9 +106,9 @@ struct StreamCut {
 
 // Nanoseconds of the thread with the most to do: products, packing what waits, and what of the other side's packing is
 // not hidden behind products.
-double stream_cost(const Gemm& gemm, const StreamCut& cut, bool columns_stream) {
+double stream_cost(const Gemm& gemm, const StreamCut& cut, bool columns_stream, std::int64_t threads) {
   const std::int64_t waiting = columns_stream ? gemm.m : gemm.n, streaming = columns_stream ? gemm.n : gemm.m;
-  const std::int64_t tasks = ceil_div(gemm.batch * cut.blocks * cut.pieces, std::max(1, config::threads()));
+  const std::int64_t tasks = ceil_div(gemm.batch * cut.blocks * cut.pieces, threads);
   const auto wait = static_cast<double>(round_up(ceil_div(waiting, cut.blocks), amx::kStrip));
   const auto pass = static_cast<double>(round_up(ceil_div(streaming, cut.pieces), amx::kStrip));
   const double packing = gemm.transpose_a ? 0.45 : gemm.transpose_b ? 0.3 : 0.17;
@@ -126,9 +126,11 @@ void cut_for_streams(const Gemm& gemm, std::int64_t wanted, Partition& p) {
   const std::int64_t even = round_up(least, threads / std::gcd(threads, gemm.batch));
   const std::int64_t needed = threads / std::gcd(threads, gemm.batch * least);
   StreamCut best{least, 1};
+  double least_cost = stream_cost(gemm, best, columns_stream, threads);
   for (const StreamCut& cut : {StreamCut{even, 1}, {least, needed}, {least, 2 * needed}, {even, 2}}) {
     if (waiting / cut.blocks < 2 * amx::kStrip || streaming / cut.pieces < 2 * amx::kStrip) continue;
-    if (stream_cost(gemm, cut, columns_stream) < stream_cost(gemm, best, columns_stream)) best = cut;
+    const double cost = stream_cost(gemm, cut, columns_stream, threads);
+    if (cost < least_cost) best = cut, least_cost = cost;
   }
   cut_rows(gemm, columns_stream ? best.blocks : best.pieces, amx::kStrip, p);
   p.n_tile = std::min(gemm.n, round_up(ceil_div(gemm.n, columns_stream ? best.pieces : best.blocks), amx::kStrip));

@@ -19,6 +19,11 @@ std::int64_t share(std::int64_t count, std::int64_t most) {
   return round_up(ceil_div(count, ceil_div(count, most)), kStrip);
 }
 
+// Of the side that waits: all that it has, or equal shares.
+std::int64_t waiting_strips(const GemmTile& tile) {
+  return share(tile.columns_stream ? tile.m : tile.n, waiting_entries(tile.k)) / kStrip;
+}
+
 // Rows of A, or columns of B: `count` vectors, each along the depth.
 struct Side {
   const float* at;
@@ -96,20 +101,20 @@ class Streamed {
  public:
   Streamed(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch)
       : tile_(tile),
-        columns_stream_(tile.columns_stream),
         a_{a, tile.m, tile.lda, !tile.transpose_a},
         b_{b, tile.n, tile.ldb, tile.transpose_b},
         c_(c),
         chunk_(share(tile.k, kDepth)),
         strip_size_(chunk_ / kStep * kPartsSize),
         waiting_at_(reinterpret_cast<BFloat16*>(scratch)),
-        strips_{waiting_at_ + strips_of_block() * strip_size_, waiting_at_ + (strips_of_block() + 1) * strip_size_},
+        strips_{waiting_at_ + waiting_strips(tile) * strip_size_,
+                waiting_at_ + (waiting_strips(tile) + 1) * strip_size_},
         sums_(reinterpret_cast<float*>(strips_[1] + strip_size_)),
         copy_(sums_ + 2 * kBlockSize) {}
 
   void run() {
     const Tiles tiles;
-    const std::int64_t block = strips_of_block() * kStrip;
+    const std::int64_t block = waiting_strips(tile_) * kStrip;
     for (std::int64_t first = 0; first < waiting().count; first += block)
       for (depth_at_ = 0; depth_at_ < tile_.k; depth_at_ += chunk_) {
         depth_ = std::min(chunk_, tile_.k - depth_at_);
@@ -121,18 +126,15 @@ class Streamed {
  private:
   static constexpr bool packs_rows = std::is_same_v<Stream, RowStream>;
 
-  const Side& streaming() const { return columns_stream_ ? b_ : a_; }
-  const Side& waiting() const { return columns_stream_ ? a_ : b_; }
-  std::int64_t strips_of_block() const {
-    return share(columns_stream_ ? tile_.m : tile_.n, waiting_entries(tile_.k)) / kStrip;
-  }
+  const Side& streaming() const { return tile_.columns_stream ? b_ : a_; }
+  const Side& waiting() const { return tile_.columns_stream ? a_ : b_; }
   std::int64_t steps() const { return ceil_div(depth_, kStep); }
   std::int64_t whole_steps() const { return depth_ / kStep; }
 
   void pack_waiting(std::int64_t first, std::int64_t last) {
     waiting_first_ = first;
-    waiting_strips_ = ceil_div(last - first, kStrip);
-    for (std::int64_t r = 0; r < waiting_strips_; ++r) {
+    strips_here_ = ceil_div(last - first, kStrip);
+    for (std::int64_t r = 0; r < strips_here_; ++r) {
       BFloat16* to = waiting_at_ + r * strip_size_;
       const Range range = waiting().pack(!packs_rows, first + r * kStrip, depth_at_, depth_, to);
       waiting_ones_[r] = scaled(waiting(), !packs_rows, first + r * kStrip, range, to);
@@ -156,7 +158,7 @@ class Streamed {
       const bool streams = next + kStrip <= streaming().count;
       BFloat16* to = strips_[next / kStrip % 2];
       Stream stream(streaming().from(next, depth_at_), streaming().ld, to);
-      for (std::int64_t r = 0; r < waiting_strips_; ++r) multiply(first, r, strip, stream, streams);
+      for (std::int64_t r = 0; r < strips_here_; ++r) multiply(first, r, strip, stream, streams);
       if (streams) {
         range = stream.range();
         range.add(streaming().pack_rest(packs_rows, next, depth_at_, depth_, to));
@@ -168,21 +170,21 @@ class Streamed {
   }
 
   void multiply(std::int64_t first, std::int64_t r, const Strip& passing, Stream& stream, bool streams) {
-    const std::int64_t unit = kUnits * r / waiting_strips_, last = kUnits * (r + 1) / waiting_strips_;
+    const std::int64_t unit = kUnits * r / strips_here_, last = kUnits * (r + 1) / strips_here_;
     const std::int64_t stream_steps = streams ? whole_steps() : 0;
     const std::int64_t other = waiting_first_ + r * kStrip;
     if (!fit(waiting_ones_[r].range, passing.range)) {
       pack_units(stream, stream_steps, unit, last);
-      return columns_stream_ ? give_up(other, first) : give_up(first, other);
+      return tile_.columns_stream ? give_up(other, first) : give_up(first, other);
     }
     const BFloat16 *strip = strips_[first / kStrip % 2], *waits = waiting_at_ + r * strip_size_;
     const BFloat16 *rows = packs_rows ? strip : waits, *columns = packs_rows ? waits : strip;
     const int exponent = waiting_ones_[r].exponent + passing.exponent;
-    const Target target = columns_stream_ ? target_of(other, first, exponent) : target_of(first, other, exponent);
+    const Target target = tile_.columns_stream ? target_of(other, first, exponent) : target_of(first, other, exponent);
     const bool goes_on = adds() && exponent == 0;
-    const auto run = waiting_strips_ == 1   ? multiply_and_pack<turned, 3, Stream>
-                     : waiting_strips_ == 2 ? multiply_and_pack<turned, 2, Stream>
-                                            : multiply_and_pack<turned, 1, Stream>;
+    const auto run = strips_here_ == 1   ? multiply_and_pack<turned, 3, Stream>
+                     : strips_here_ == 2 ? multiply_and_pack<turned, 2, Stream>
+                                         : multiply_and_pack<turned, 1, Stream>;
     if (!target.in_place && goes_on) load(target, sums_);
     run(rows, columns, steps(), target.block, goes_on, stream, stream_steps, unit, last);
     if (exponent != 0) scale_back(target, exponent);
@@ -234,14 +236,13 @@ class Streamed {
   }
 
   const GemmTile& tile_;
-  bool columns_stream_;
   Side a_, b_;
   float* c_;
   std::int64_t chunk_, strip_size_;  // depth; bf16
   BFloat16 *waiting_at_, *strips_[2];
   float *sums_, *copy_;                    // two blocks; a strip
   std::int64_t depth_at_ = 0, depth_ = 0;  // of the chunk in progress
-  std::int64_t waiting_first_ = 0, waiting_strips_ = 0;
+  std::int64_t waiting_first_ = 0, strips_here_ = 0;
   Strip waiting_ones_[kMaxStrips];
 };
 
@@ -256,9 +257,8 @@ bool streams_columns(const GemmTile& tile) { return tile.transpose_a || 2 * tile
 
 std::size_t streamed_scratch(const GemmTile& tile) {
   const std::int64_t strip = share(tile.k, kDepth) / kStep * kPartsSize;
-  const std::int64_t waiting = share(tile.columns_stream ? tile.m : tile.n, waiting_entries(tile.k)) / kStrip;
   const std::int64_t floats = 2 * kBlockSize + kStrip * share(tile.k, kDepth);
-  return static_cast<std::size_t>((waiting + 2) * strip) * sizeof(BFloat16) +
+  return static_cast<std::size_t>((waiting_strips(tile) + 2) * strip) * sizeof(BFloat16) +
          static_cast<std::size_t>(floats) * sizeof(float);
 }
 

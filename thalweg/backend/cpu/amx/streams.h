@@ -16,7 +16,7 @@ class ColumnStream {
 
   TW_INLINE_AMX void pack(std::int64_t step, std::int64_t unit) {
     const float* row = from_ + (step * kStep + 2 * unit) * ld_;
-    BFloat16* strip = to_ + step * kParts * 2 * kTileSize + unit * kStep;
+    BFloat16* strip = to_ + step * kPartsSize + unit * kStep;
     fetch(row + 2 * kStep * ld_);
     fetch(row + (2 * kStep + 1) * ld_);
 #pragma GCC unroll 2
@@ -50,7 +50,7 @@ class RowStream {
   RowStream(const float* from, std::int64_t ld, BFloat16* to) : from_(from), ld_(ld), to_(to) {}
 
   TW_INLINE_AMX void pack(std::int64_t step, std::int64_t unit) {
-    BFloat16* strip = to_ + step * kParts * 2 * kTileSize;
+    BFloat16* strip = to_ + step * kPartsSize;
 #pragma GCC unroll 2
     for (std::int64_t i = 2 * unit; i < 2 * unit + 2; ++i) {
       const float* row = from_ + i * ld_ + step * kStep;

@@ -51,8 +51,8 @@ TW_TILES void add_products() {
 inline constexpr std::int64_t kPartsSize = kParts * 2 * kTileSize;  // bf16 of a step of a strip in parts
 
 // One step of strips in parts, the largest products last: what the others rounded is small beside them. `turned` goes
-// through the parts as it would with rows and columns exchanged, so that sums have the same bits. Tiles are busy for 64
-// cycles after each call of `meanwhile`.
+// through the parts as it would with rows and columns exchanged, so that sums have the same bits. `meanwhile` is
+// called six times, with 64 cycles of products before it that need nothing but tiles.
 template <bool turned, class Meanwhile>
 TW_TILES void add_parts(const BFloat16* a, const BFloat16* b, Meanwhile&& meanwhile) {
   constexpr std::int64_t part = 2 * kTileSize;
