@@ -5,6 +5,8 @@
 //   Specs infer(const Matmul&, Inputs)                                the only shape and dtype rule; raises user errors
 //   void run(const Matmul&, Arrays in, Arrays out)                    the CPU kernel, or with workspace:
 //   void run(const Matmul&, Arrays in, Arrays out, Scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
+//   void run_by_regions(const Matmul&, Arrays in, Arrays out, Scratch, OnRegion)   the same, telling what stands of the
+//                                                                     one output
 //   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte
 //                                                                     offset, or -1
 //   Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read
@@ -31,6 +33,7 @@
 #include "thalweg/core/batch.h"
 #include "thalweg/core/fields.h"
 #include "thalweg/core/gradient.h"
+#include "thalweg/core/region.h"
 #include "thalweg/core/tensor.h"
 
 namespace thalweg {
@@ -121,8 +124,9 @@ struct OpInfo {
   bool in_place, checks_values;
   Specs (*infer)(const void* op, Inputs);
   void (*run)(const void* op, Arrays in, Arrays out, Scratch);
-  std::int64_t (*workspace)(const void* op, Inputs);  // null: none
-  std::int64_t (*alias)(const void* op, Inputs);      // null: never
+  void (*run_by_regions)(const void* op, Arrays in, Arrays out, Scratch, OnRegion);  // null: only as a whole
+  std::int64_t (*workspace)(const void* op, Inputs);                                 // null: none
+  std::int64_t (*alias)(const void* op, Inputs);                                     // null: never
   Keeps (*keeps)(const void* op, Needs);
   Gradients (*gradient)(const void* op, const Kept&, const Tensors& dy, Needs);
   Tensors (*reference)(const void* op, const Tensors& in);
@@ -177,6 +181,10 @@ void set_run(OpInfo& info) {
   } else {
     info.run = [](const void* op, Arrays in, Arrays out, Scratch) { run(as<Op>(op), in, out); };
   }
+  if constexpr (requires(const Op& op, Arrays a, OnRegion done) { run_by_regions(op, a, a, Scratch(), done); })
+    info.run_by_regions = [](const void* op, Arrays in, Arrays out, Scratch scratch, OnRegion done) {
+      run_by_regions(as<Op>(op), in, out, scratch, done);
+    };
 }
 
 template <class Op>

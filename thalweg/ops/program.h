@@ -32,6 +32,12 @@ const Program& row_program(Row row);
 // Runs the program over broadcast inputs. All outputs have the shape that the inputs broadcast to.
 void run_program(const Program& program, Arrays in, Arrays out);
 
+// The same a region at a time, of outputs whose rows are `columns` long: f gets what computes a region, and may be
+// called by any thread. False, and nothing is done, where there is no code for the program, or an input is neither as
+// long as the outputs nor one of their rows nor a number.
+bool with_program_on_regions(const Program& program, Arrays in, Arrays out, std::int64_t columns,
+                             FunctionRef<void(OnRegion)> f);
+
 // The program over several sets of operands, one behind the other in `in` and `out`: as one task list. In every set
 // each input is as long as the outputs or a single element, as it is in the first set.
 void run_program_on_each(const Program& program, Arrays in, Arrays out, std::int64_t sets);

@@ -1,6 +1,8 @@
 #pragma once
 
-// The flat form of a graph: steps over arrays whose addresses are known but for a few base pointers.
+// The flat form of a graph: steps over arrays whose addresses are known but for a few base pointers. A program that
+// reads what the step before it makes, a product or a convolution, runs over each part of that as it stands, while it
+// is in the cache: bias, activation, residual or the gradient of an activation. Bits are the same either way.
 #include "thalweg/graph/procedure.h"
 #include "thalweg/plan/memory_plan.h"
 
@@ -14,15 +16,17 @@ class Executable {
   // Base pointers of the boundary's inputs and outputs.
   void run(std::span<void* const> inputs, std::span<void* const> outputs, std::byte* workspace) const;
   std::size_t steps() const { return steps_.size(); }
+  std::size_t epilogues() const;  // steps that run within the one before
 
  private:
   struct Step {
-    void (*run)(const void* op, Arrays in, Arrays out, Scratch);
     std::shared_ptr<const void> op;
     std::uint32_t first, inputs, outputs;  // into the table
     Place scratch;
     std::int64_t scratch_bytes;
     Layer layer;
+    const OpInfo* info;
+    bool has_epilogue = false;  // the next step runs within this one
   };
   struct Entry {
     Place place;
@@ -31,6 +35,11 @@ class Executable {
   std::int64_t table_bytes() const {
     return memory::rounded(static_cast<std::int64_t>(entries_.size() * sizeof(Array)));
   }
+
+  void find_epilogues();
+  bool is_epilogue(const Step& of, const Step& next) const;
+  static bool overlap(const Entry& a, const Entry& b);
+  static bool with_program(const Step& step, const Array* table, std::int64_t columns, FunctionRef<void(OnRegion)> f);
 
   std::int64_t arena_bytes_;
   std::vector<Entry> entries_;

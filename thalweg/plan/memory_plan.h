@@ -12,6 +12,7 @@ struct Place {
   Kind kind = Kind::none;
   int index = 0;            // into the boundary's inputs or outputs
   std::int64_t offset = 0;  // bytes
+  friend bool operator==(const Place&, const Place&) = default;
 };
 
 struct MemoryPlan {

@@ -9,6 +9,7 @@
 #include "thalweg/backend/cpu/kernels/depthwise.h"
 #include "thalweg/backend/cpu/winograd/winograd.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/thread_pool.h"
 
 namespace thalweg::cpu {
 namespace {
@@ -59,9 +60,11 @@ Way way_of(Provider provider, Direction direction, const Convolution& c) {
   return {onednn::supported(direction, c) ? Way::onednn : Way::builtin};
 }
 
-ConvolutionOperands operands(const void* a, const void* b, void* out) {
-  return {static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(out)};
+ConvolutionOperands operands(const void* a, const void* b, void* out, const OnRegion* done = nullptr) {
+  return {static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), static_cast<std::byte*>(out), done};
 }
+
+constexpr std::int64_t kTold = 16 * 1024;  // elements that are told of at a time
 
 }  // namespace
 
@@ -115,18 +118,28 @@ void convolution(Provider provider, Direction direction, const Convolution& c, c
   if (sizes.a == 0 || sizes.b == 0) {
     const DType dtype = direction == Direction::backward_weights ? gradient_dtype(c) : c.dtype;
     std::memset(operands.out, 0, static_cast<std::size_t>(sizes.out * size_of(dtype)));
+    if (operands.done) tell_pixels(direction, c, *operands.done);
     return;
   }
   const Way way = way_of(provider, direction, c);
   switch (way.kind) {
-    case Way::amx: return amx::convolution(direction, c, operands, workspace);
-    case Way::gathered: return amx::gathered::convolution(direction, c, operands, workspace);
     case Way::winograd: return winograd::convolution(way.tile, direction, c, operands, workspace);
-    case Way::depthwise: return depthwise::convolution(direction, c, operands, workspace);
     case Way::onednn: return onednn::convolution(direction, c, operands, workspace);
-    case Way::builtin: break;
+    case Way::amx: amx::convolution(direction, c, operands, workspace); break;
+    case Way::gathered: amx::gathered::convolution(direction, c, operands, workspace); break;
+    case Way::depthwise: depthwise::convolution(direction, c, operands, workspace); break;
+    case Way::builtin: builtin::convolution(direction, c, operands, workspace); break;
   }
-  builtin::convolution(direction, c, operands, workspace);
+  if (operands.done) tell_pixels(direction, c, *operands.done);
+}
+
+void tell_pixels(Direction direction, const Convolution& c, const OnRegion& done) {
+  const bool forward = direction == Direction::forward;
+  const std::int64_t channels = forward ? c.out_channels : c.in_channels;
+  const std::int64_t pixels = c.batch * product(c, forward ? c.output : c.input);
+  parallel_ranges(pixels, std::max<std::int64_t>(1, kTold / channels), [&](std::int64_t begin, std::int64_t end) {
+    done({begin, end - begin, 0, channels});
+  });
 }
 
 std::size_t convolution_forward_workspace(const Convolution& c) {
@@ -139,12 +152,13 @@ std::size_t convolution_backward_weights_workspace(const Convolution& c) {
   return convolution_workspace(Provider::automatic, Direction::backward_weights, c);
 }
 
-void convolution_forward(const Convolution& c, const void* x, const void* w, void* y, std::span<std::byte> workspace) {
-  convolution(Provider::automatic, Direction::forward, c, operands(x, w, y), workspace);
+void convolution_forward(const Convolution& c, const void* x, const void* w, void* y, std::span<std::byte> workspace,
+                         const OnRegion* done) {
+  convolution(Provider::automatic, Direction::forward, c, operands(x, w, y, done), workspace);
 }
 void convolution_backward_data(const Convolution& c, const void* dy, const void* w, void* dx,
-                               std::span<std::byte> workspace) {
-  convolution(Provider::automatic, Direction::backward_data, c, operands(dy, w, dx), workspace);
+                               std::span<std::byte> workspace, const OnRegion* done) {
+  convolution(Provider::automatic, Direction::backward_data, c, operands(dy, w, dx, done), workspace);
 }
 void convolution_backward_weights(const Convolution& c, const void* x, const void* dy, void* dw,
                                   std::span<std::byte> workspace) {

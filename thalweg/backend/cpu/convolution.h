@@ -6,6 +6,7 @@
 #include <span>
 
 #include "thalweg/core/dtype.h"
+#include "thalweg/core/region.h"
 
 namespace thalweg::cpu {
 
@@ -30,10 +31,11 @@ std::size_t convolution_forward_workspace(const Convolution& convolution);
 std::size_t convolution_backward_data_workspace(const Convolution& convolution);
 std::size_t convolution_backward_weights_workspace(const Convolution& convolution);
 
+// done: told what stands of y or dx, whose rows are pixels; null: nobody asks.
 void convolution_forward(const Convolution& convolution, const void* x, const void* w, void* y,
-                         std::span<std::byte> workspace);
+                         std::span<std::byte> workspace, const OnRegion* done = nullptr);
 void convolution_backward_data(const Convolution& convolution, const void* dy, const void* w, void* dx,
-                               std::span<std::byte> workspace);
+                               std::span<std::byte> workspace, const OnRegion* done = nullptr);
 void convolution_backward_weights(const Convolution& convolution, const void* x, const void* dy, void* dw,
                                   std::span<std::byte> workspace);
 

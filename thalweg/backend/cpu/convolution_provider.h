@@ -15,7 +15,11 @@ struct ConvolutionOperands {
   const std::byte* a;
   const std::byte* b;
   std::byte* out;
+  const OnRegion* done = nullptr;  // told what stands of y or dx, whose rows are pixels; null: nobody asks
 };
+
+// Tells of all pixels, for ways that do not do so while they compute.
+void tell_pixels(Direction direction, const Convolution& convolution, const OnRegion& done);
 
 double flops_of(const Convolution& convolution);
 inline DType gradient_dtype(const Convolution& c) { return c.wide_gradient ? sum_dtype(c.dtype) : c.dtype; }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "thalweg/core/dtype.h"
+#include "thalweg/core/region.h"
 
 namespace thalweg::cpu {
 
@@ -25,6 +26,8 @@ struct Gemm {
 // one worker's share fewer workers take part. Results do not depend on it.
 std::size_t gemm_workspace(const Gemm& gemm);
 
-void gemm(const Gemm& gemm, const void* a, const void* b, void* c, std::span<std::byte> workspace);
+// done: told what stands of C, whose rows are those of all entries; null: nobody asks.
+void gemm(const Gemm& gemm, const void* a, const void* b, void* c, std::span<std::byte> workspace,
+          const OnRegion* done = nullptr);
 
 }  // namespace thalweg::cpu

@@ -47,6 +47,7 @@ void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std:
 }  // namespace onednn
 
 std::size_t gemm_workspace(Provider provider, const Gemm& gemm);
-void gemm(Provider provider, const Gemm& gemm, const void* a, const void* b, void* c, std::span<std::byte> workspace);
+void gemm(Provider provider, const Gemm& gemm, const void* a, const void* b, void* c, std::span<std::byte> workspace,
+          const OnRegion* done = nullptr);
 
 }  // namespace thalweg::cpu

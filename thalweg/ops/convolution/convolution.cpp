@@ -186,8 +186,14 @@ cpu::Convolution describe(const Op& op, Arrays in) {
 void run(const Forward& op, Arrays in, Arrays out, Scratch scratch) {
   cpu::convolution_forward(describe(op, in), in[0].data, in[1].data, out[0].data, scratch);
 }
+void run_by_regions(const Forward& op, Arrays in, Arrays out, Scratch scratch, OnRegion done) {
+  cpu::convolution_forward(describe(op, in), in[0].data, in[1].data, out[0].data, scratch, &done);
+}
 void run(const BackwardData& op, Arrays in, Arrays out, Scratch scratch) {
   cpu::convolution_backward_data(describe(op, in), in[0].data, in[1].data, out[0].data, scratch);
+}
+void run_by_regions(const BackwardData& op, Arrays in, Arrays out, Scratch scratch, OnRegion done) {
+  cpu::convolution_backward_data(describe(op, in), in[0].data, in[1].data, out[0].data, scratch, &done);
 }
 void run(const BackwardWeights& op, Arrays in, Arrays out, Scratch scratch) {
   cpu::convolution_backward_weights(describe(op, in), in[0].data, in[1].data, out[0].data, scratch);

@@ -1,7 +1,6 @@
 #include "thalweg/ops/matmul/matmul.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "thalweg/backend/cpu/gemm.h"
 #include "thalweg/core/check.h"
@@ -126,14 +125,11 @@ std::int64_t workspace(const MatmulOp& op, Inputs in) {
   return static_cast<std::int64_t>(cpu::gemm_workspace(plan(op, in).gemm));
 }
 
-void run(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch) {
+// Entry by entry of those that need calls of their own.
+void run_calls(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch, const OnRegion* done) {
   const Calls calls = plan(op, in[0].shape(), in[1].shape(), batch_of(out[0].shape()), in[0].dtype());
   const std::int64_t width = size_of(in[0].dtype()), out_width = size_of(out[0].dtype()), entries = calls.outer.size();
   if (out[0].size() == 0) return;
-  if (calls.gemm.k == 0) {
-    std::memset(out[0].data, 0, static_cast<std::size_t>(out[0].size() * out_width));
-    return;
-  }
   for (std::int64_t entry = 0; entry < entries; ++entry) {
     std::int64_t rest = entry, offset_a = 0, offset_b = 0;
     for (int i = calls.outer.rank() - 1; i >= 0; --i) {
@@ -141,10 +137,22 @@ void run(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch) {
       offset_b += rest % calls.outer[i] * calls.steps_b[i];
       rest /= calls.outer[i];
     }
+    const auto in_whole = [&](const Region& region) {
+      const std::int64_t rows = calls.gemm.batch * calls.gemm.m;
+      (*done)({entry * rows + region.row, region.rows, region.column, region.columns});
+    };
+    const OnRegion entry_done = in_whole;
     cpu::gemm(calls.gemm, in[0].as<const std::byte>() + offset_a * width,
               in[1].as<const std::byte>() + offset_b * width,
-              out[0].as<std::byte>() + entry * (out[0].size() / entries) * out_width, scratch);
+              out[0].as<std::byte>() + entry * (out[0].size() / entries) * out_width, scratch,
+              done ? &entry_done : nullptr);
   }
+}
+
+void run(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch) { run_calls(op, in, out, scratch, nullptr); }
+
+void run_by_regions(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch, OnRegion done) {
+  run_calls(op, in, out, scratch, &done);
 }
 
 // Both gradients are products of dy and the other operand.

@@ -86,10 +86,9 @@ std::size_t gemm_scratch(const GemmTile& tile) {
   return sums_bytes(tile) + scratch_bytes(shape_of(tile));
 }
 
-void gemm_tile(const GemmTile& tile, const void* a_at, const void* b_at, void* c, std::byte* scratch) {
-  if (tile.dtype == DType::f32)
-    return streamed_tile(tile, static_cast<const float*>(a_at), static_cast<const float*>(b_at), static_cast<float*>(c),
-                         scratch);
+namespace {
+
+void small_tile(const GemmTile& tile, const void* a_at, const void* b_at, void* c, std::byte* scratch) {
   const auto *a = static_cast<const BFloat16*>(a_at), *b = static_cast<const BFloat16*>(b_at);
   if (tile.out == DType::f32) return run_deep(tile, a, b, static_cast<float*>(c), scratch);
   if (!needs_sums(tile)) return run(tile, a, b, static_cast<BFloat16*>(c), scratch);
@@ -98,6 +97,16 @@ void gemm_tile(const GemmTile& tile, const void* a_at, const void* b_at, void* c
   wide.out = DType::f32, wide.ldc = tile.n, wide.accumulate = false;
   run_deep(wide, a, b, sums, scratch + sums_bytes(tile));
   narrow_sums(tile, sums, static_cast<BFloat16*>(c));
+}
+
+}  // namespace
+
+void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch, const OnRegion* done) {
+  if (tile.dtype == DType::f32)
+    return streamed_tile(tile, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c),
+                         scratch, done);
+  small_tile(tile, a, b, c, scratch);
+  if (done) (*done)({0, tile.m, 0, tile.n});
 }
 
 }  // namespace thalweg::cpu::amx

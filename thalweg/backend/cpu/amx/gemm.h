@@ -12,6 +12,7 @@ bool supported(const GemmTile& tile);
 // Whether that is faster than products of vectors.
 bool pays(const GemmTile& tile);
 std::size_t gemm_scratch(const GemmTile& tile);
-void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch);
+// done: told what stands of the tile; may be null.
+void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch, const OnRegion* done);
 
 }  // namespace thalweg::cpu::amx

@@ -99,8 +99,9 @@ TW_AMX void pack_units(Stream& stream, std::int64_t steps, std::int64_t first, s
 template <class Stream, bool turned>
 class Streamed {
  public:
-  Streamed(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch)
+  Streamed(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch, const OnRegion* done)
       : tile_(tile),
+        done_(done),
         a_{a, tile.m, tile.lda, !tile.transpose_a},
         b_{b, tile.n, tile.ldb, tile.transpose_b},
         c_(c),
@@ -121,6 +122,7 @@ class Streamed {
         pack_waiting(first, std::min(first + block, waiting().count));
         stream_by();
       }
+    if (done_ && tile_.columns_stream) (*done_)({0, tile_.m, 0, tile_.n});
   }
 
  private:
@@ -159,6 +161,7 @@ class Streamed {
       BFloat16* to = strips_[next / kStrip % 2];
       Stream stream(streaming().from(next, depth_at_), streaming().ld, to);
       for (std::int64_t r = 0; r < strips_here_; ++r) multiply(first, r, strip, stream, streams);
+      if (first > 0) tell_rows(first - kStrip);
       if (streams) {
         range = stream.range();
         range.add(streaming().pack_rest(packs_rows, next, depth_at_, depth_, to));
@@ -167,6 +170,7 @@ class Streamed {
       }
       if (next < streaming().count) strip = scaled(streaming(), packs_rows, next, range, to);
     }
+    tell_rows((ceil_div(streaming().count, kStrip) - 1) * kStrip);
   }
 
   void multiply(std::int64_t first, std::int64_t r, const Strip& passing, Stream& stream, bool streams) {
@@ -189,6 +193,14 @@ class Streamed {
     run(rows, columns, steps(), target.block, goes_on, stream, stream_steps, unit, last);
     if (exponent != 0) scale_back(target, exponent);
     if (!target.in_place) store(target);
+  }
+
+  // Rows that went by, after the last of their depth: one strip later, when their sums have left the tiles for the
+  // cache.
+  void tell_rows(std::int64_t first) const {
+    if (!done_ || tile_.columns_stream || depth_at_ + depth_ < tile_.k) return;
+    const std::int64_t columns = std::min(strips_here_ * kStrip, tile_.n - waiting_first_);
+    (*done_)({first, std::min(kStrip, tile_.m - first), waiting_first_, columns});
   }
 
   struct Target {
@@ -236,6 +248,7 @@ class Streamed {
   }
 
   const GemmTile& tile_;
+  const OnRegion* done_;
   Side a_, b_;
   float* c_;
   std::int64_t chunk_, strip_size_;  // depth; bf16
@@ -262,10 +275,11 @@ std::size_t streamed_scratch(const GemmTile& tile) {
          static_cast<std::size_t>(floats) * sizeof(float);
 }
 
-void streamed_tile(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch) {
-  if (!tile.columns_stream) return Streamed<RowStream, false>(tile, a, b, c, scratch).run();
-  if (tile.transpose_b) return Streamed<RowStream, true>(tile, a, b, c, scratch).run();
-  Streamed<ColumnStream, false>(tile, a, b, c, scratch).run();
+void streamed_tile(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch,
+                   const OnRegion* done) {
+  if (!tile.columns_stream) return Streamed<RowStream, false>(tile, a, b, c, scratch, done).run();
+  if (tile.transpose_b) return Streamed<RowStream, true>(tile, a, b, c, scratch, done).run();
+  Streamed<ColumnStream, false>(tile, a, b, c, scratch, done).run();
 }
 
 }  // namespace thalweg::cpu::amx

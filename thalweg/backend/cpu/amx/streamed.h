@@ -14,6 +14,8 @@ std::int64_t waiting_entries(std::int64_t depth);
 bool streams_columns(const GemmTile& tile);
 
 std::size_t streamed_scratch(const GemmTile& tile);
-void streamed_tile(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch);
+// done: told of rows as they stand; may be null.
+void streamed_tile(const GemmTile& tile, const float* a, const float* b, float* c, std::byte* scratch,
+                   const OnRegion* done = nullptr);
 
 }  // namespace thalweg::cpu::amx

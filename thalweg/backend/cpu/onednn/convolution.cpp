@@ -262,13 +262,23 @@ class Run {
     Chunk& primitive = chunk(task);
     switch (direction_) {
       case Direction::forward:
-        return primitive.run(operands.a + x, through_workspace_ ? shared : operands.b, operands.out + y, scratch);
+        primitive.run(operands.a + x, through_workspace_ ? shared : operands.b, operands.out + y, scratch);
+        break;
       case Direction::backward_data:
-        return primitive.run(operands.out + x, through_workspace_ ? shared : operands.b, operands.a + y, scratch);
+        primitive.run(operands.out + x, through_workspace_ ? shared : operands.b, operands.a + y, scratch);
+        break;
       case Direction::backward_weights:
         std::byte* partial = shared + static_cast<std::size_t>(task) * packed_bytes_;
-        return primitive.run(operands.a + x, through_workspace_ ? partial : operands.out, operands.b + y, scratch);
+        primitive.run(operands.a + x, through_workspace_ ? partial : operands.out, operands.b + y, scratch);
     }
+    if (operands.done) tell_images(first, *operands.done);
+  }
+
+  void tell_images(std::int64_t first, const OnRegion& done) const {
+    const bool forward = direction_ == Direction::forward;
+    const std::int64_t channels = forward ? c_.out_channels : c_.in_channels;
+    const std::int64_t pixels = (forward ? elements_of_y(c_) : elements_of_x(c_)) / c_.batch / channels;
+    done({first * pixels, std::min(images_, c_.batch - first) * pixels, 0, channels});
   }
 
   const Direction direction_;

@@ -25,17 +25,21 @@ class OutputRun {
   OutputRun(const Problem& problem, int tile, DType dtype, const ConvolutionOperands& operands,
             std::span<std::byte> workspace)
       : problem_(problem),
+        tile_(tile),
         plan_(problem, tile),
         kernels_(kernels(tile, dtype)),
         x_(operands.a),
         w_(operands.b),
         y_(operands.out),
+        done_(operands.done),
         workspace_(workspace) {}
 
-  void run() const {
-    if (plan_.by_panels) return run_panels();
+  // Returns whether it has told of all pixels.
+  bool run() const {
+    if (plan_.by_panels) return run_panels(), false;
     for (std::int64_t first = 0; first < plan_.panels; first += plan_.pass)
       run_tiles(first, std::min(plan_.panels, first + plan_.pass));
+    return tells();
   }
 
  private:
@@ -68,14 +72,32 @@ class OutputRun {
       for (std::int64_t panel = first; panel < last; panel += plan_.slice)
         kernels_.output(problem_, block, panel, std::min(last, panel + plan_.slice), v,
                         u + (panel - first) * plan_.u_floats, products, y_);
+      if (tells()) tell(block);
     });
   }
 
+  // While they are in the cache, where a block of tiles has all of its channels at once.
+  bool tells() const { return done_ && plan_.pass >= plan_.panels; }
+
+  // Tiles side by side are rows of pixels.
+  void tell(TileBlock block) const {
+    const Tiles tiles(problem_, tile_);
+    for (std::int64_t tile = block.first, count; tile < block.first + block.count; tile += count) {
+      count = std::min(block.first + block.count - tile, tiles.columns - tile % tiles.columns);
+      const Tiles::Place at = tiles.at(tile);
+      const std::int64_t pixels = std::min(count * tiles.size, problem_.out_width - at.x);
+      for (std::int64_t y = at.y; y < std::min(at.y + tiles.size, problem_.out_height); ++y)
+        (*done_)({(at.image * problem_.out_height + y) * problem_.out_width + at.x, pixels, 0, problem_.out_channels});
+    }
+  }
+
   const Problem problem_;
+  const int tile_;
   const OutputPlan plan_;
   const Kernels& kernels_;
   const void *x_, *w_;
   void* y_;
+  const OnRegion* done_;
   std::span<std::byte> workspace_;
 };
 
@@ -230,7 +252,8 @@ void convolution(int tile, Direction direction, const Convolution& c, const Conv
   if (direction == Direction::backward_weights) {
     WeightsRun(problem, tile, c, operands, workspace).run();
   } else {
-    OutputRun(problem, tile, c.dtype, operands, workspace).run();
+    const bool told = OutputRun(problem, tile, c.dtype, operands, workspace).run();
+    if (operands.done && !told) tell_pixels(direction, c, *operands.done);
   }
 }
 
