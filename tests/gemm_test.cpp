@@ -118,9 +118,10 @@ TEST_P(GemmTest, equals_a_plain_loop) {
   struct Size {
     std::int64_t m, n, k;
   };
-  const Size sizes[] = {{1, 1, 1},      {1, 17, 5},     {7, 1, 33},     {3, 5, 7},      {14, 32, 16},    {15, 33, 17},
-                        {6, 16, 256},   {29, 31, 257},  {64, 64, 64},   {253, 40, 30},  {130, 129, 131}, {1000, 10, 5},
-                        {16, 300, 200}, {32, 385, 300}, {128, 70, 260}, {11, 1601, 600}};
+  const Size sizes[] = {{1, 1, 1},       {1, 17, 5},      {7, 1, 33},     {3, 5, 7},      {14, 32, 16},
+                        {15, 33, 17},    {6, 16, 256},    {29, 31, 257},  {64, 64, 64},   {253, 40, 30},
+                        {130, 129, 131}, {1000, 10, 5},   {16, 300, 200}, {32, 385, 300}, {128, 70, 260},
+                        {11, 1601, 600}, {1100, 10, 100}, {70, 24, 129}};
   for (const Size& size : sizes)
     for (int flags = 0; flags < 8; ++flags) {
       Gemm gemm = plain(GetParam(), size.m, size.n, size.k);
@@ -174,8 +175,9 @@ INSTANTIATE_TEST_SUITE_P(, GemmRoundingTest, testing::ValuesIn(kRoundingDTypes),
 // Values with rounding errors: any change of the order of sums would show.
 TEST_P(GemmRoundingTest, same_bits_for_any_number_of_threads) {
   for (const Provider provider : providers_of(GetParam()))
-    for (Gemm gemm : {plain(GetParam(), 300, 260, 120), plain(GetParam(), 64, 1700, 100),
-                      plain(GetParam(), 40, 30, 9000), plain(GetParam(), 600, 70, 64)})
+    for (Gemm gemm :
+         {plain(GetParam(), 300, 260, 120), plain(GetParam(), 64, 1700, 100), plain(GetParam(), 40, 30, 9000),
+          plain(GetParam(), 600, 70, 64), plain(GetParam(), 200, 10, 4100), plain(GetParam(), 2000, 70, 10)})
       for (const bool transpose_a : {false, true}) {
         gemm.transpose_a = transpose_a;
         Problem problem(gemm);
@@ -204,19 +206,58 @@ TEST(GemmWorkspace, less_than_asked_gives_the_same_bits) {
   config::set_threads(0);
 }
 
-TEST(GemmTargets, every_instruction_set_is_exact) {
+template <class Body>
+void for_each_target(Body body) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+TEST(GemmTargets, every_instruction_set_is_exact) {
+  for_each_target([] {
     for (const DType dtype : {DType::f32, DType::f64, DType::f16})
       for (Gemm gemm : {plain(dtype, 15, 33, 300), plain(dtype, 300, 70, 61), plain(dtype, 13, 7, 5)})
         for (int flags = 0; flags < 8; ++flags) {
           gemm.transpose_a = flags & 1, gemm.transpose_b = flags & 2, gemm.accumulate = flags & 4;
           expect_exact({Provider::builtin}, gemm);
         }
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  });
+}
+
+// Sizes at which vectors, groups of rows and panels of columns end in different places.
+TEST(GemmTargets, narrow_products_are_exact) {
+  for_each_target([] {
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (const std::int64_t narrow : {1, 2, 3, 5, 8, 10, 12, 13, 16, 17, 24})
+        for (int flags = 0; flags < 8; ++flags)
+          for (Gemm gemm : {plain(dtype, 37, narrow, 130), plain(dtype, 530, narrow, 101), plain(dtype, 37, 83, narrow),
+                            plain(dtype, 64, 256, narrow)}) {
+            gemm.transpose_a = flags & 1, gemm.transpose_b = flags & 2, gemm.accumulate = flags & 4;
+            expect_exact({Provider::automatic}, gemm);
+            if (HasFatalFailure()) return;
+          }
+  });
+}
+
+// Rows of A and columns of B with a number that is not finite spoil their own results alone.
+TEST(GemmTargets, narrow_products_keep_what_is_not_finite_to_itself) {
+  for_each_target([] {
+    for (int flags = 0; flags < 4; ++flags)
+      for (Gemm gemm : {plain(DType::f32, 37, 10, 131), plain(DType::f32, 37, 83, 10)}) {
+        gemm.transpose_a = flags & 1, gemm.transpose_b = flags & 2;
+        Problem problem(gemm);
+        problem.a.back() = problem.b.back() = std::numeric_limits<double>::infinity();
+        const Values got = to_values(gemm.dtype, problem.run(Provider::automatic));
+        for (std::int64_t i = 0; i < gemm.m; ++i)
+          for (std::int64_t j = 0; j < gemm.n; ++j)
+            ASSERT_EQ(std::isfinite(got[static_cast<std::size_t>(i * gemm.n + j)]), i < gemm.m - 1 && j < gemm.n - 1)
+                << describe(gemm) << " at " << i << ", " << j;
+      }
+  });
 }
 
 // A product of f32, and its errors against f64 as parts of the sum of all sizes.

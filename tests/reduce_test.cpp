@@ -1,6 +1,7 @@
 // Values and gradients where a reduction has a kink, a tie, a zero or nothing to reduce.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -10,6 +11,7 @@
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/cumulative/cumulative.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/reduce/kernel.h"
 #include "thalweg/ops/reduce/reduce.h"
 
 namespace thalweg {
@@ -107,6 +109,28 @@ TEST(reduce, integers_wrap_around_and_their_mean_truncates) {
   EXPECT_EQ(reduce_mean(tensor({-3, 0})).item<std::int32_t>(), -1);
   EXPECT_EQ(reduce_max(zeros({0}, i32)).item<std::int32_t>(), std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(reduce_min(zeros({0}, u8)).item<std::uint8_t>(), 255);
+}
+
+// The bits of a sum do not depend on whether its operand is in memory.
+TEST(reduce, sums_down_columns_have_one_order) {
+  const auto check = [](DType dtype, auto zero) {
+    using T = decltype(zero);
+    for (const Shape& shape : {Shape{15, 5}, {97, 17}, {160, 300}, {1111, 130}, {4099, 7}, {2, 90, 140}}) {
+      const Spec x{dtype, shape}, y{dtype, shape.without(shape.rank() - 2)};
+      std::vector<T> from(static_cast<std::size_t>(x.size())), sums(static_cast<std::size_t>(y.size())), read(sums);
+      for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<T>(i * 7919 % 1009) / 1009 - T(0.5);
+      const cpu::Reduction reduction{.combine = cpu::Combine::sum, .mean = false, .axes = {shape.rank() - 2}};
+      std::vector<std::byte> scratch(static_cast<std::size_t>(cpu::reduce_workspace(reduction, x)));
+      cpu::reduce(reduction, Array{from.data(), &x}, Array{sums.data(), &y}, scratch.data());
+      const auto copy = [&](std::int64_t first, std::int64_t count, void* to) {
+        std::copy_n(from.data() + first, count, static_cast<T*>(to));
+      };
+      cpu::reduce(reduction, x, copy, Array{read.data(), &y}, scratch.data());
+      EXPECT_EQ(sums, read) << shape;
+    }
+  };
+  check(f32, 0.0f);
+  check(f64, 0.0);
 }
 
 }  // namespace

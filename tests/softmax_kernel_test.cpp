@@ -14,7 +14,8 @@ using std::int64_t;
 struct RowShape {
   int64_t rows, n;
 };
-constexpr RowShape kShapes[] = {{0, 5}, {3, 0}, {1, 1}, {5, 3}, {7, 16}, {3, 17}, {200, 100}, {9, 5001}};
+constexpr RowShape kShapes[] = {{0, 5},   {3, 0},   {1, 1},   {5, 3},   {16, 2},    {7, 16},    {3, 17},
+                                {37, 10}, {33, 31}, {17, 32}, {20, 33}, {1000, 10}, {200, 100}, {9, 5001}};
 
 // The largest value is taken out first.
 std::vector<double> log_softmax(const std::vector<double>& x, RowShape shape) {

@@ -106,6 +106,7 @@ class Run {
       case Way::turned: return TurnedTile(tile).scratch_bytes();
       case Way::widened: return WidenedTile(tile).scratch_bytes();
       case Way::thin: return builtin::thin_scratch(tile);
+      case Way::narrow: return builtin::narrow_scratch(tile);
       case Way::onednn: return onednn::gemm_scratch(tile);
       case Way::amx: return amx::gemm_scratch(tile);
       case Way::builtin: break;
@@ -157,6 +158,7 @@ class Run {
                                     reinterpret_cast<float*>(c), scratch);
       case Way::widened: return run_widened(tile, a, b, c, scratch);
       case Way::thin: return builtin::thin_tile(tile, a, b, c, scratch);
+      case Way::narrow: return builtin::narrow_tile(tile, a, b, c, scratch);
       case Way::onednn: return onednn::gemm_tile(tile, a, b, c, scratch);
       case Way::amx:
       case Way::builtin: break;

@@ -8,6 +8,7 @@ namespace thalweg::cpu {
 enum class Way : std::uint8_t {
   builtin,
   thin,    // built-in, B read in place
+  narrow,  // built-in, few columns or little depth
   turned,  // as C^T = B A^T
   onednn,
   widened,  // 16-bit floats through f32 products of oneDNN

@@ -38,6 +38,10 @@ void gemm_tile(const GemmTile& tile, const void* a, const void* b, void* c, std:
 // The same for f32 products of few rows with B in rows: B is read in place, once from memory and ahead of its use.
 std::size_t thin_scratch(const GemmTile& tile);
 void thin_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch);
+
+// The same for f32 and f64 products of few columns or little depth (gemm_narrow.h).
+std::size_t narrow_scratch(const GemmTile& tile);
+void narrow_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch);
 }  // namespace builtin
 
 namespace onednn {

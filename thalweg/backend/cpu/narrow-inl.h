@@ -1,10 +1,13 @@
-// 16-bit floats as vectors of float: loads and stores. Included once per target.
+// 16-bit floats as vectors of float, and the first lanes of vectors: loads and stores. Included once per target.
 #if defined(THALWEG_BACKEND_CPU_NARROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef THALWEG_BACKEND_CPU_NARROW_INL_H_
 #undef THALWEG_BACKEND_CPU_NARROW_INL_H_
 #else
 #define THALWEG_BACKEND_CPU_NARROW_INL_H_
 #endif
+
+#include <algorithm>
+#include <cstdint>
 
 #include "thalweg/backend/cpu/rounding-inl.h"
 
@@ -46,6 +49,33 @@ HWY_INLINE void store_as(D d, hn::Vec<D> x, T* to) {
     hn::Store(x, d, lane);
     for (std::size_t i = 0; i < hn::MaxLanes(D()); ++i) to[i] = T(lane[i]);
   }
+}
+
+// The first `count` lanes of a vector, nothing behind them is touched; the others are `fill`.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_first(D d, const T* p, std::int64_t count, T fill = T(0)) {
+  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+  return fill == T(0) ? hn::MaskedLoad(mask, d, p) : hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, fill));
+#else  // other targets may read past the end
+  HWY_ALIGN T lanes[hn::MaxLanes(D())];
+  std::fill_n(lanes, hn::MaxLanes(D()), fill);
+  for (std::int64_t i = 0; i < count; ++i) lanes[i] = p[i];
+  return hn::Load(d, lanes);
+#endif
+}
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void store_first(hn::Vec<D> v, D d, T* p, std::int64_t count) {
+  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, p);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(count, 0))), d, p);
+#else
+  HWY_ALIGN T lanes[hn::MaxLanes(D())];
+  hn::Store(v, d, lanes);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = lanes[i];
+#endif
 }
 
 }  // namespace thalweg::HWY_NAMESPACE::math

@@ -1,23 +1,31 @@
 #include "thalweg/backend/cpu/partial_sums.h"
 
+#include <type_traits>
+
 #include "thalweg/core/check.h"
 #include "thalweg/core/thread_pool.h"
 
 namespace thalweg::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;
+constexpr std::int64_t kGrain = 8192, kLanes = 16;
 
 template <class Sum, class Out>
 void sum_as(const void* partials, std::int64_t count, std::int64_t size, void* out, bool accumulate) {
   const Sum* from = static_cast<const Sum*>(partials);
   Out* to = static_cast<Out*>(out);
+  const auto add = [=](std::int64_t first, auto lanes) {  // a constant number at a time becomes vectors
+    Sum sums[decltype(lanes)::value];
+    for (std::int64_t i = 0; i < lanes; ++i) sums[i] = from[first + i];
+    for (std::int64_t part = 1; part < count; ++part)
+      for (std::int64_t i = 0; i < lanes; ++i) sums[i] += from[part * size + first + i];
+    for (std::int64_t i = 0; accumulate && i < lanes; ++i) sums[i] = static_cast<Sum>(to[first + i]) + sums[i];
+    for (std::int64_t i = 0; i < lanes; ++i) to[first + i] = static_cast<Out>(sums[i]);
+  };
   parallel_ranges(size, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      Sum sum = from[i];
-      for (std::int64_t part = 1; part < count; ++part) sum += from[part * size + i];
-      to[i] = static_cast<Out>(accumulate ? static_cast<Sum>(to[i]) + sum : sum);
-    }
+    std::int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) add(i, std::integral_constant<std::int64_t, kLanes>{});
+    for (; i < end; ++i) add(i, std::integral_constant<std::int64_t, 1>{});
   });
 }
 

@@ -112,7 +112,8 @@ std::vector<Mistake> mistakes() {
 
 TW_SAMPLES {
   std::vector<Sample> list;
-  const std::vector<Case> cases{{{4, 5}}, {{2, 3, 21}}, {{6}}, {{0, 4}}, {{3, 1}}, {{4, 21}, 3000}, {{4, 21}, -3000}};
+  const std::vector<Case> cases{{{4, 5}},   {{2, 3, 21}}, {{6}},           {{0, 4}},        {{3, 1}},
+                                {{35, 10}}, {{4, 40}},    {{4, 21}, 3000}, {{4, 21}, -3000}};
   for (const auto& c : cases) {
     add_dense(list, c);
     add_sparse(list, c, c.shape.rank() == 2 ? i64 : i32);

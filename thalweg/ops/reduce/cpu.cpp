@@ -171,13 +171,54 @@ void prefetch(const Acc* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += 64 / static_cast<std::int64_t>(sizeof(Acc))) __builtin_prefetch(from + i);
 }
 
-// One block of columns: rows [rows, width] of a matrix whose rows are `stride` apart -> y [width].
-template <class Op, class Acc>
-void reduce_column_block(const Source<Acc>& x, std::int64_t offset, std::int64_t rows, std::int64_t stride,
-                         std::int64_t width, Acc* y) {
-  alignas(64) Acc lane[lanes * tile_columns], buffer[lanes * tile_columns];
-  const std::int64_t used = std::min(lanes, rows);
+// lane [count] += x [count], then what is `step` further on, kTimes in all. `ahead`, if not 0, is to be in the cache
+// soon.
+template <int kTimes, class T>
+HWY_INLINE void add_times(const T* x, std::int64_t step, std::int64_t count, T* lane, std::int64_t ahead) {
+  const hwy::HWY_NAMESPACE::ScalableTag<T> d;
+  const auto width = static_cast<std::int64_t>(Lanes(d));
+  std::int64_t i = 0;
+  for (; i + width <= count; i += width) {
+    auto sum = LoadU(d, lane + i);
+    HWY_UNROLL(4)
+    for (int time = 0; time < kTimes; ++time) {
+      sum = Add(sum, LoadU(d, x + time * step + i));
+      if (ahead != 0) __builtin_prefetch(x + time * step + i + ahead);
+    }
+    StoreU(sum, d, lane + i);
+  }
+  for (; i < count; ++i)
+    for (int time = 0; time < kTimes; ++time) lane[i] += x[time * step + i];
+}
+
+// Lanes [16, width] of sums that are read in place: lane i has rows i, i + 16, i + 32, … in this order, four at a time
+// so that it is loaded and stored less often. [4096, 256] takes 61 instead of 80 us on two threads of an Emerald
+// Rapids, of which fetching the rows after the next saves 10; where rows are one stretch that is of no use.
+template <class T>
+void sum_column_block(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t width, T* lane) {
   const bool dense = width == stride;  // then sixteen rows are one stretch
+  const auto add = [&](std::int64_t row, std::int64_t count, auto times) HWY_ATTR {
+    const T* from = x + row * stride;
+    if (dense) return add_times<decltype(times)::value>(from, lanes * stride, count * width, lane, 0);
+    for (std::int64_t i = 0; i < count; ++i)
+      add_times<decltype(times)::value>(from + i * stride, lanes * stride, width, lane + i * width, 2 * stride);
+  };
+  for (std::int64_t row = 0; row < std::min(lanes, rows); ++row)
+    std::copy_n(x + row * stride, width, lane + row * width);
+  std::int64_t row = lanes;
+  for (; row + 4 * lanes <= rows; row += 4 * lanes) add(row, lanes, std::integral_constant<int, 4>());
+  for (; row < rows; row += lanes) add(row, std::min(lanes, rows - row), std::integral_constant<int, 1>());
+}
+
+// Rows [rows, width] -> lane [16, width], in this order whatever they are and wherever they stand.
+template <class Op, class Acc>
+void combine_column_block(const Source<Acc>& x, std::int64_t offset, std::int64_t rows, std::int64_t stride,
+                          std::int64_t width, Acc* lane) {
+  if constexpr (std::is_same_v<Op, Sum> && std::is_floating_point_v<Acc>)
+    if (x.read == nullptr && x.dtype == dtype_of<Acc>())
+      return sum_column_block(static_cast<const Acc*>(x.data) + offset, rows, stride, width, lane);
+  alignas(64) Acc buffer[lanes * tile_columns];
+  const bool dense = width == stride;
   const std::int64_t group = dense ? lanes : 1;
   const bool far = !dense && rows * stride >= 1 << 20;  // from memory, by strides that the processor does not foresee
   for (std::int64_t row = 0; row < rows; row += group) {
@@ -185,12 +226,20 @@ void reduce_column_block(const Source<Acc>& x, std::int64_t offset, std::int64_t
     const Acc* from = fetch(x, offset + row * stride, count, buffer);
     if (far && from != buffer) prefetch(from + 8 * stride, width);
     Acc* to = lane + row % lanes * width;
-    if (row < used)
+    if (row < lanes)
       std::copy_n(from, count, to);
     else
       accumulate<Op>(to, from, count);
   }
-  combine_lanes<Op>(lane, used, width);
+}
+
+// One block of columns: rows [rows, width] of a matrix whose rows are `stride` apart -> y [width].
+template <class Op, class Acc>
+void reduce_column_block(const Source<Acc>& x, std::int64_t offset, std::int64_t rows, std::int64_t stride,
+                         std::int64_t width, Acc* y) {
+  alignas(64) Acc lane[lanes * tile_columns];
+  combine_column_block<Op>(x, offset, rows, stride, width, lane);
+  combine_lanes<Op>(lane, std::min(lanes, rows), width);
   std::copy_n(lane, width, y);
 }
 

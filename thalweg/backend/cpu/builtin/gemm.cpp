@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
+#include "thalweg/backend/cpu/builtin/gemm_narrow.h"
 #include "thalweg/backend/cpu/convert.h"
 #include "thalweg/backend/cpu/gemm_tile.h"
 #include "thalweg/core/check.h"
@@ -162,6 +163,19 @@ void thin_tile(const GemmTile& tile, const void* a, const void* b, void* c, std:
   auto product = product_of(tile, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c));
   product.b_in_place = true;
   multiply(product, reinterpret_cast<float*>(scratch));
+}
+
+std::size_t narrow_scratch(const GemmTile& tile) {
+  return static_cast<std::size_t>(narrow_scratch(product_of<float>(tile, nullptr, nullptr, nullptr)) *
+                                  size_of(tile.dtype));
+}
+
+void narrow_tile(const GemmTile& tile, const void* a, const void* b, void* c, std::byte* scratch) {
+  const auto run = [&]<class T>(TypeTag<T>) {
+    multiply_narrow(product_of(tile, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c)),
+                    reinterpret_cast<T*>(scratch));
+  };
+  tile.dtype == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
 }
 
 }  // namespace thalweg::cpu::builtin

@@ -11,39 +11,16 @@
 #include <utility>
 
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
-
-#include <hwy/highway.h>
+#include "thalweg/backend/cpu/narrow-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu::builtin::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using thalweg::HWY_NAMESPACE::math::load_first;
+using thalweg::HWY_NAMESPACE::math::store_first;
 
 // Rows whose sums, two vectors each, fit the registers.
 constexpr int kThinRows = HWY_TARGET == HWY_AVX3 ? 8 : 6;
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> load_first(D d, const T* p, std::int64_t count) {
-  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
-#else  // other targets may read past the end
-  HWY_ALIGN T lanes[HWY_LANES(T)] = {};
-  std::copy_n(p, count, lanes);
-  return hn::Load(d, lanes);
-#endif
-}
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void store_first(hn::Vec<D> v, D d, T* p, std::int64_t count) {
-  if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, p);
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
-#else
-  HWY_ALIGN T lanes[HWY_LANES(T)];
-  hn::Store(v, d, lanes);
-  std::copy_n(lanes, count, p);
-#endif
-}
 
 // kVectors of columns from j on, for one block of the depth: B is read once and in place. Sums have the order of all
 // others: a row's result does not depend on how many there are.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "thalweg/backend/cpu/convert.h"
 #include "thalweg/backend/cpu/math_exp_log-inl.h"
@@ -89,6 +90,7 @@ HWY_INLINE Lanes<T> multiply_add(const Lanes<T>& a, const Lanes<T>& b, const Lan
     return out;                                                                   \
   }
 THALWEG_LANES_MATH(exp)
+THALWEG_LANES_MATH(log)
 THALWEG_LANES_MATH(tanh)
 #undef THALWEG_LANES_MATH
 
@@ -122,6 +124,33 @@ HWY_INLINE Lanes<T> where_positive(const Lanes<T>& y, const Lanes<T>& x) {
   THALWEG_LANES(i) out.part[i] = hn::IfThenElseZero(hn::Gt(y.part[i], hn::Zero(d)), x.part[i]);
   return out;
 }
+
+// The first `count` lanes, 0 to 16; the others are `fill`.
+template <class S, class T = Wide<S>>
+HWY_INLINE Lanes<T> load_first(const S* from, int count, std::type_identity_t<T> fill) {
+  constexpr int width = Lanes<T>::kWidth;
+  if constexpr (std::is_same_v<S, T>) {
+    Lanes<T> out;
+    THALWEG_LANES(i) out.part[i] = math::load_first(typename Lanes<T>::D(), from + i * width, count - i * width, fill);
+    return out;
+  } else {
+    alignas(64) T lane[kLanes];
+    for (int i = 0; i < kLanes; ++i) lane[i] = i < count ? static_cast<T>(from[i]) : fill;
+    return load(lane);
+  }
+}
+
+template <class T, class S>
+HWY_INLINE void store_first(const Lanes<T>& x, S* to, int count) {
+  constexpr int width = Lanes<T>::kWidth;
+  if constexpr (std::is_same_v<S, T>) {
+    THALWEG_LANES(i) math::store_first(x.part[i], typename Lanes<T>::D(), to + i * width, count - i * width);
+  } else {
+    alignas(64) S lane[kLanes];
+    store(x, lane);
+    std::copy_n(lane, count, to);
+  }
+}
 #undef THALWEG_LANES
 
 template <class T>
@@ -130,24 +159,34 @@ HWY_INLINE Lanes<T> sigmoid(const Lanes<T>& x) {
   return one / (one + exp(Lanes<T>(T(0)) - x));
 }
 
+template <class D, class Combine>
+HWY_INLINE hn::TFromD<D> reduce(D, hn::Vec<D> x, [[maybe_unused]] Combine combine) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> half;
+    return reduce(half, combine(hn::LowerHalf(half, x), hn::UpperHalf(half, x)), combine);
+  }
+#endif
+  return hn::GetLane(x);
+}
+
 // Lanes i and i + 8, then i and i + 4, …: the tree every sum ends with.
 template <class T, class Combine>
-HWY_INLINE T reduce(const Lanes<T>& x, Combine combine) {
-  alignas(64) T lane[kLanes];
-  store(x, lane);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] = combine(lane[i], lane[i + half]);
-  return lane[0];
+HWY_INLINE T reduce(Lanes<T> x, Combine combine) {
+  HWY_UNROLL(4)
+  for (int half = Lanes<T>::kParts / 2; half > 0; half /= 2) HWY_UNROLL(8)
+  for (int i = 0; i < half; ++i) x.part[i] = combine(x.part[i], x.part[i + half]);
+  return reduce(typename Lanes<T>::D(), x.part[0], combine);
 }
 
 template <class T>
 HWY_INLINE T sum(const Lanes<T>& x) {
-  return reduce(x, [](T a, T b) HWY_ATTR { return a + b; });
+  return reduce(x, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
 }
 
 template <class T>
 HWY_INLINE T maximum(const Lanes<T>& x) {
-  return reduce(x, [](T a, T b) HWY_ATTR { return a > b ? a : b; });
+  return reduce(x, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); });
 }
 
 // Sixteen neighbours of a row …
@@ -171,15 +210,11 @@ struct TailChunk {
   int count;
   template <class S>
   HWY_INLINE Lanes<T> load(const S* row, T fill = T(0)) const {
-    alignas(64) T lane[kLanes];
-    for (int i = 0; i < kLanes; ++i) lane[i] = i < count ? static_cast<T>(row[at + i]) : fill;
-    return HWY_NAMESPACE::load(lane);
+    return load_first(row + at, count, fill);
   }
   template <class S>
   HWY_INLINE void store(const Lanes<T>& x, S* row) const {
-    alignas(64) S lane[kLanes];
-    HWY_NAMESPACE::store(x, lane);
-    std::copy_n(lane, count, row + at);
+    store_first(x, row + at, count);
   }
 };
 
