@@ -7,6 +7,7 @@
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/plan/compile.h"
 #include "thalweg/plan/executable.h"
+#include "thalweg/plan/plan_state.h"
 
 using namespace thalweg;
 using namespace thalweg::testing;
@@ -136,6 +137,30 @@ INSTANTIATE_TEST_SUITE_P(All, Epilogue, ::testing::ValuesIn(cases()), [](const a
     if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
   return name;
 });
+
+// The weights that a product of the backward pass reads are updated right after it: the gradient of the relu, which
+// reads the product, passes by the update.
+TEST(Epilogues, pass_by_updates) {
+  const auto values = [](std::uint64_t seed) { return random::normal({64, 64}, {.seed = seed}); };
+  const auto train = [&](bool compiled) {
+    Variable first(values(1)), second(values(2));
+    optim::SGD sgd({.learning_rate = 0.01});
+    const auto run = [&](const Tensor& x) {
+      GradientTape tape;
+      const Tensor loss = reduce_mean(square(matmul(relu(matmul(x, first)), second)));
+      sgd.apply(tape.gradient(loss, {first, second}), {first, second});
+      return loss;
+    };
+    const auto step = function(run);
+    const Tensor x = values(3);
+    for (int i = 0; i < 3; ++i) compiled ? step(x) : run(x);
+    if (compiled) EXPECT_EQ(step.plan(x).state().compiled.executable->epilogues(), 2u);
+    return first.value().to_vector<float>();
+  };
+  const auto expected = train(false), got = train(true);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(got[i], expected[i], 1e-5 * (1 + std::abs(expected[i])));
+}
 
 // Counts how often each element is told of.
 struct Told {

@@ -42,9 +42,17 @@ Executable::Executable(const Graph& graph, const MemoryPlan& memory) : arena_byt
   find_epilogues();
 }
 
+// An update that stands between a product and the program over it, as updates of weights do, is passed by.
 void Executable::find_epilogues() {
-  for (std::size_t i = 0; i + 1 < steps_.size(); ++i)
-    steps_[i].has_epilogue = (i == 0 || !steps_[i - 1].has_epilogue) && is_epilogue(steps_[i], steps_[i + 1]);
+  constexpr std::size_t ahead = 3;  // steps
+  for (std::size_t i = 0; i + 1 < steps_.size(); ++i) {
+    for (std::size_t next = i + 1; next < std::min(i + 1 + ahead, steps_.size()) && !steps_[i].has_epilogue; ++next) {
+      if (!is_epilogue(steps_[i], steps_[next]) || !can_move(next, i + 1)) continue;
+      std::rotate(steps_.begin() + i + 1, steps_.begin() + next, steps_.begin() + next + 1);
+      steps_[i].has_epilogue = true;
+    }
+    if (steps_[i].has_epilogue) ++i;
+  }
 }
 
 std::size_t Executable::epilogues() const {
@@ -52,27 +60,46 @@ std::size_t Executable::epilogues() const {
       std::count_if(steps_.begin(), steps_.end(), [](const Step& step) { return step.has_epilogue; }));
 }
 
-// Whether the next step is a program over all of what this one makes, and writes nothing that this one still reads.
+// Whether a later step is a program over all of what this one makes, and writes nothing that this one still reads.
 bool Executable::is_epilogue(const Step& of, const Step& next) const {
   if (!of.info->run_by_regions || next.info != &fused_info()) return false;
   const FusedProgram& fused = fused_of(next.op.get());
   if (fused.branches || !is_light(*fused.program)) return false;
-  const std::span all(entries_);
-  const auto in = all.subspan(of.first, of.inputs), reads = all.subspan(next.first, next.inputs);
-  const auto writes = all.subspan(next.first + next.inputs, next.outputs);
-  const Entry &made = all[of.first + of.inputs], scratch{of.scratch, {u8, {of.scratch_bytes}}};
-  if (made.spec.rank() == 0 || writes[0].spec.size() != made.spec.size()) return false;
+  const Entry& made = outputs(of)[0];
+  if (made.spec.rank() == 0 || outputs(next)[0].spec.size() != made.spec.size()) return false;
   const auto is_made = [&](const Entry& entry) {
     return entry.place == made.place && entry.spec.size() == made.spec.size();
   };
   const bool reads_parts =
-      std::ranges::any_of(reads, [&](const Entry& entry) { return overlap(entry, made) && !is_made(entry); });
-  const bool disturbs = std::ranges::any_of(writes, [&](const Entry& output) {
-    return overlap(output, scratch) ||
-           std::ranges::any_of(in, [&](const Entry& input) { return overlap(output, input); });
-  });
-  return std::ranges::any_of(reads, is_made) && !reads_parts && !disturbs;
+      std::ranges::any_of(inputs(next), [&](const Entry& entry) { return overlap(entry, made) && !is_made(entry); });
+  return std::ranges::any_of(inputs(next), is_made) && !reads_parts && !overlap(outputs(next), inputs(of)) &&
+         !overlap(outputs(next), scratch(of));
 }
+
+// Whether a step could as well run there: those between neither touch what it writes nor write what it reads.
+bool Executable::can_move(std::size_t step, std::size_t to) const {
+  const Step& moved = steps_[step];
+  return std::all_of(steps_.begin() + to, steps_.begin() + step, [&](const Step& other) {
+    return !overlap(outputs(moved), inputs(other)) && !overlap(outputs(moved), outputs(other)) &&
+           !overlap(outputs(moved), scratch(other)) && !overlap(inputs(moved), outputs(other)) &&
+           !overlap(inputs(moved), scratch(other));
+  });
+}
+
+Executable::Entries Executable::inputs(const Step& step) const {
+  return Entries(entries_).subspan(step.first, step.inputs);
+}
+
+Executable::Entries Executable::outputs(const Step& step) const {
+  return Entries(entries_).subspan(step.first + step.inputs, step.outputs);
+}
+
+bool Executable::overlap(Entries a, Entries b) {
+  return std::ranges::any_of(
+      a, [&](const Entry& x) { return std::ranges::any_of(b, [&](const Entry& y) { return overlap(x, y); }); });
+}
+
+bool Executable::overlap(Entries a, const Entry& b) { return overlap(a, Entries(&b, 1)); }
 
 bool Executable::overlap(const Entry& a, const Entry& b) {
   return a.place.kind == b.place.kind && a.place.index == b.place.index &&

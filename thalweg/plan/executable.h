@@ -1,8 +1,8 @@
 #pragma once
 
 // The flat form of a graph: steps over arrays whose addresses are known but for a few base pointers. A program that
-// reads what the step before it makes, a product or a convolution, runs over each part of that as it stands, while it
-// is in the cache: bias, activation, residual or the gradient of an activation. Bits are the same either way.
+// reads what a product or a convolution makes runs within that step, over each part as it stands, while it is in the
+// cache: bias, activation, residual, or the gradient of an activation. Bits are the same either way.
 #include "thalweg/graph/procedure.h"
 #include "thalweg/plan/memory_plan.h"
 
@@ -38,6 +38,14 @@ class Executable {
 
   void find_epilogues();
   bool is_epilogue(const Step& of, const Step& next) const;
+  bool can_move(std::size_t step, std::size_t to) const;
+
+  using Entries = std::span<const Entry>;
+  Entries inputs(const Step& step) const;
+  Entries outputs(const Step& step) const;
+  static Entry scratch(const Step& step) { return {step.scratch, {u8, {step.scratch_bytes}}}; }
+  static bool overlap(Entries a, Entries b);
+  static bool overlap(Entries a, const Entry& b);
   static bool overlap(const Entry& a, const Entry& b);
   static bool with_program(const Step& step, const Array* table, std::int64_t columns, FunctionRef<void(OnRegion)> f);
 
