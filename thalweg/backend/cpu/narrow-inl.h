@@ -6,7 +6,6 @@
 #define THALWEG_BACKEND_CPU_NARROW_INL_H_
 #endif
 
-#include <algorithm>
 #include <cstdint>
 
 #include "thalweg/backend/cpu/rounding-inl.h"
@@ -51,16 +50,14 @@ HWY_INLINE void store_as(D d, hn::Vec<D> x, T* to) {
   }
 }
 
-// The first `count` lanes of a vector, nothing behind them is touched; the others are `fill`.
+// The first `count` lanes of a vector, nothing behind them is touched; the others are 0.
 template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> load_first(D d, const T* p, std::int64_t count, T fill = T(0)) {
+HWY_INLINE hn::Vec<D> load_first(D d, const T* p, std::int64_t count) {
   if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-  return fill == T(0) ? hn::MaskedLoad(mask, d, p) : hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, fill));
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
 #else  // other targets may read past the end
-  HWY_ALIGN T lanes[hn::MaxLanes(D())];
-  std::fill_n(lanes, hn::MaxLanes(D()), fill);
+  HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
   for (std::int64_t i = 0; i < count; ++i) lanes[i] = p[i];
   return hn::Load(d, lanes);
 #endif
@@ -70,7 +67,7 @@ template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void store_first(hn::Vec<D> v, D d, T* p, std::int64_t count) {
   if (count >= static_cast<std::int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, p);
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(count, 0))), d, p);
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
 #else
   HWY_ALIGN T lanes[hn::MaxLanes(D())];
   hn::Store(v, d, lanes);

@@ -40,7 +40,7 @@ constexpr std::int64_t kTile = kFewClasses * kLanes, kFlatTile = kTile + kLanes;
 
 // columns [n][kLanes] = x [rows, n] turned, 0 beyond
 template <class S, class T = Wide<S>>
-void turn(const S* x, std::int64_t rows, std::int64_t n, T* columns) {
+HWY_NOINLINE void turn(const S* x, std::int64_t rows, std::int64_t n, T* columns) {
   if (rows < kLanes) std::fill_n(columns, n * kLanes, T(0));
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t c = 0; c < n; ++c) columns[c * kLanes + row] = static_cast<T>(x[row * n + c]);
@@ -51,7 +51,7 @@ template <class T>
 struct TileSums {
   Lanes<T> top{kMinusInfinity<T>}, total{T(0)};
 
-  TileSums(const T* columns, std::int64_t n) {
+  HWY_NOINLINE TileSums(const T* columns, std::int64_t n) {
     for (std::int64_t c = 0; c < n; ++c) top = max(top, load(columns + c * kLanes));
     for (std::int64_t c = 0; c < n; ++c) total = total + exp(load(columns + c * kLanes) - top);
   }

@@ -125,13 +125,25 @@ HWY_INLINE Lanes<T> where_positive(const Lanes<T>& y, const Lanes<T>& x) {
   return out;
 }
 
+// Masks for the first `count` lanes of float and double; elsewhere loops make smaller code.
+template <class S, class T>
+constexpr bool kMasked = std::is_same_v<S, T> && (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2);
+
+template <class T>
+HWY_INLINE hn::Mask<typename Lanes<T>::D> first_lanes(int part, int count) {
+  return hn::FirstN(typename Lanes<T>::D(), static_cast<std::size_t>(std::max(0, count - part * Lanes<T>::kWidth)));
+}
+
 // The first `count` lanes, 0 to 16; the others are `fill`.
 template <class S, class T = Wide<S>>
 HWY_INLINE Lanes<T> load_first(const S* from, int count, std::type_identity_t<T> fill) {
-  constexpr int width = Lanes<T>::kWidth;
-  if constexpr (std::is_same_v<S, T>) {
+  if constexpr (kMasked<S, T>) {
+    const typename Lanes<T>::D d;
     Lanes<T> out;
-    THALWEG_LANES(i) out.part[i] = math::load_first(typename Lanes<T>::D(), from + i * width, count - i * width, fill);
+    THALWEG_LANES(i) {
+      const auto mask = first_lanes<T>(i, count);
+      out.part[i] = hn::IfThenElse(mask, hn::MaskedLoad(mask, d, from + i * Lanes<T>::kWidth), hn::Set(d, fill));
+    }
     return out;
   } else {
     alignas(64) T lane[kLanes];
@@ -142,9 +154,9 @@ HWY_INLINE Lanes<T> load_first(const S* from, int count, std::type_identity_t<T>
 
 template <class T, class S>
 HWY_INLINE void store_first(const Lanes<T>& x, S* to, int count) {
-  constexpr int width = Lanes<T>::kWidth;
-  if constexpr (std::is_same_v<S, T>) {
-    THALWEG_LANES(i) math::store_first(x.part[i], typename Lanes<T>::D(), to + i * width, count - i * width);
+  if constexpr (kMasked<S, T>) {
+    const typename Lanes<T>::D d;
+    THALWEG_LANES(i) hn::BlendedStore(x.part[i], first_lanes<T>(i, count), d, to + i * Lanes<T>::kWidth);
   } else {
     alignas(64) S lane[kLanes];
     store(x, lane);
