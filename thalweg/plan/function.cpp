@@ -7,6 +7,7 @@
 
 #include "thalweg/autodiff/gradient_log.h"
 #include "thalweg/core/block_cache.h"
+#include "thalweg/core/patient_mutex.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
@@ -92,7 +93,7 @@ struct FunctionCore::State {
 
   const FunctionOptions options;
   std::mutex tracing;  // one trace at a time; calls of known plans go on
-  mutable std::mutex mutex;
+  mutable PatientMutex mutex;
   Entries entries;
   std::unordered_map<std::string, Entries::iterator> by_signature;
   std::vector<std::unique_ptr<Lane>> idle_lanes;
