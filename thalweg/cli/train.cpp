@@ -11,6 +11,7 @@
 #include "thalweg/cli/messages.h"
 #include "thalweg/cli/run_folder.h"
 #include "thalweg/cli/sample.h"
+#include "thalweg/cli/waiting.h"
 
 namespace thalweg::cli {
 namespace {
@@ -31,9 +32,14 @@ class StepLines : public train::Callback {
     const std::string kept = session.step > 0 ? lines_until(session) : "";
     replace_file(path_, kept);
     file_.open(path_, std::ios::app);
+    if (!print_) planning_.emplace("the first step is planned and run");
   }
-  void on_end(train::Session& session) override { ended_ = true, steps_ = session.step; }
+  void on_end(train::Session& session) override {
+    planning_.reset();
+    ended_ = true, steps_ = session.step;
+  }
   void on_step_end(train::Session& session) override {
+    planning_.reset();
     seconds_ += session.step_seconds + session.wait_seconds;
     done_ += session.batch * items_;
     if (session.plan) planned_ = session.plan->peak_bytes();
@@ -95,6 +101,7 @@ class StepLines : public train::Callback {
 
   const std::string path_;
   std::ofstream file_;
+  std::optional<Waiting> planning_;
   const bool print_;
   const std::int64_t items_;
   double seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
