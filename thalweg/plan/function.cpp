@@ -7,12 +7,12 @@
 
 #include "thalweg/autodiff/gradient_log.h"
 #include "thalweg/core/block_cache.h"
-#include "thalweg/core/patient_mutex.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/mask.h"
 #include "thalweg/core/ordinal.h"
+#include "thalweg/core/patient_mutex.h"
 #include "thalweg/core/retired.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/compare.h"
