@@ -7,11 +7,14 @@ namespace thalweg::models {
 namespace {
 
 Tensor scaled(const Tensor& x) { return (cast(x, f32) / 255.f - 0.13f) / 0.31f; }
+Tensor scaled_and_flipped(const Tensor& image) { return reverse(scaled(image), 1); }
 
-// One image [28, 28].
-Tensor scale_and_flip_one(const Tensor& image) {
-  const Tensor x = scaled(image);
-  return random::uniform({}).item<float>() < 0.5f ? reverse(x, 1) : x;
+// The map over single images [28, 28], which the host flips or not.
+template <class Scale, class Flip>
+auto map_of_one(Scale scale, Flip flip) {
+  return [scale, flip](const Tensor& x, const Tensor& y) {
+    return std::pair(random::uniform({}).template item<float>() < 0.5f ? flip(x) : scale(x), y);
+  };
 }
 
 void require(bool good, const char* what) {
@@ -37,12 +40,14 @@ Tensor scale_and_flip_all(const Tensor& images) {
 }
 
 data::Dataset image_pipeline(const ImageSet& set, const ImagePipelineOptions& options) {
-  using Pair = std::pair<Tensor, Tensor>;
-  const auto one = [](const Tensor& x, const Tensor& y) { return Pair(scale_and_flip_one(x), y); };
-  const auto many = [](const Tensor& x, const Tensor& y) { return Pair(scale_and_flip_all(x), y); };
+  const auto many = [](const Tensor& x, const Tensor& y) { return std::pair(scale_and_flip_all(x), y); };
   const data::MapOptions map{.parallel = options.workers};
   const auto shuffled = data::from_tensor_slices({set.images, set.labels}).shuffle(10'000, {.seed = 1});
-  if (!options.batched) return shuffled.map(one, map).batch(ImageSet::batch).prefetch();
+  if (!options.batched) {
+    const auto images = options.compiled ? shuffled.map(map_of_one(function(scaled), function(scaled_and_flipped)), map)
+                                         : shuffled.map(map_of_one(scaled, scaled_and_flipped), map);
+    return images.batch(ImageSet::batch).prefetch();
+  }
   const auto batches = shuffled.batch(ImageSet::batch);
   return (options.compiled ? batches.map(function(many), map) : batches.map(many, map)).prefetch();
 }

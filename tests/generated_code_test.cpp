@@ -184,8 +184,8 @@ TEST(generated_code, random_programs_over_random_operands) {
                         static_cast<int>(random() % static_cast<unsigned>(shape.rank() + 1));
              axis < shape.rank(); ++axis)
           sizes.push_back(i > 0 && random() % 4 == 0 ? 1 : shape[axis]);
-        const DType narrow[] = {f32, f32, f32, f16, bf16, DType::boolean};
-        const DType dtype = wide ? f64 : i == 0 ? f32 : narrow[random() % 6];
+        const DType narrow[] = {f32, f32, f32, f16, bf16, u8, DType::boolean};
+        const DType dtype = wide ? f64 : i == 0 ? f32 : narrow[random() % std::size(narrow)];
         in.push_back(some_array(random, {dtype, i == 0 ? shape : Shape(sizes)}));
       }
       const DType stored[] = {f32, f16, bf16, DType::boolean};
@@ -221,6 +221,40 @@ TEST(generated_code, rounds_to_bf16_as_the_kernels_do) {
       for (const Program& program : programs)
         for (const DType result : {bf16, f32}) compare(program, in, {result, {65536}});
     }
+  });
+}
+
+// Every byte through divisions by constants, which code replaces by products where that gives the same bits: scaled as
+// images are, chosen between two images, squared on the way, and by numbers at the edges of what floats can hold.
+TEST(generated_code, divides_bytes_as_the_kernels_do) {
+  using Instructions = std::vector<Instruction>;
+  const Instructions scaled{{Row::divide, {0, 3, -1}}, {Row::subtract, {6, 4, -1}}, {Row::divide, {7, 5, -1}}};
+  const Instructions chosen{
+      {Row::where, {2, 0, 1}}, {Row::divide, {6, 3, -1}}, {Row::subtract, {7, 4, -1}}, {Row::divide, {8, 5, -1}}};
+  const Instructions squared{{Row::multiply, {0, 0, -1}},
+                             {Row::divide, {6, 3, -1}},
+                             {Row::add, {7, 0, -1}},
+                             {Row::divide, {8, 5, -1}},
+                             {Row::divide, {1, 9, -1}}};
+  for_each_generating_target([&] {
+    std::vector<Owned> in;
+    for (const DType dtype : {u8, u8, boolean}) in.emplace_back(Spec{dtype, {256}});
+    for (int i = 0; i < 256; ++i) {
+      in[0].array().as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
+      in[1].array().as<std::uint8_t>()[i] = static_cast<std::uint8_t>(255 - i * 7 % 256);
+      in[2].array().as<bool>()[i] = i % 3 == 0;
+    }
+    std::mt19937 random(7);
+    std::vector<double> divisors{255, 127.5, 256, 0.31, 0.229, -58.395, 3, 1e-38, 1e-45, 3e38, 0, -0.0};
+    for (int i = 0; i < 100; ++i) divisors.push_back(some_value(random));
+    for (const double divisor : divisors)
+      for (const double last : {0.31, divisor})
+        for (const auto& instructions : {scaled, chosen, squared}) {
+          SCOPED_TRACE(divisor);
+          const int result = 5 + static_cast<int>(instructions.size());
+          compare({.inputs = 3, .constants = {divisor, 0.13, last}, .instructions = instructions, .outputs = {result}},
+                  in, {f32, {256}});
+        }
   });
 }
 

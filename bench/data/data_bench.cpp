@@ -54,7 +54,8 @@ void measure_waiting(const Dataset& ds) {
 
 int main() {
   const ImageSet data;
-  measure("pipeline", data, tw::models::image_pipeline(data, {}));
+  measure("pipeline", data, tw::models::image_pipeline(data, {.compiled = false}));
+  measure("pipeline, compiled", data, tw::models::image_pipeline(data, {}));
   measure("pipeline-batched", data, tw::models::image_pipeline(data, {.batched = true, .compiled = false}));
   measure("pipeline-batched, compiled", data, tw::models::image_pipeline(data, {.batched = true}));
   const Dataset plain =

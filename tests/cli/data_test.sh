@@ -76,6 +76,43 @@ for place in 0 -1; do
   says "$err" 'expected long.txt of 400000 bytes'
 done
 
+# An image that cannot be decoded in the midst of an epoch: the steps before it are saved, and once it is mended the run
+# goes on as if it had always been good. Of more files than are looked into, too.
+broken=(mlp --set hidden=16 --batch 4 --epochs 2 --lr 0.02)
+for count in 0 300; do
+  rm -rf holes && cp -r images holes
+  first=$(find images/a -type f | sort | head -n 1) other=$(find holes/c -type f | sort | head -n 1)
+  for i in $(seq "$count"); do cp "$first" "holes/a/copy$i.png"; done
+  run 0 train "${broken[@]}" --data holes --out "good$count"
+  hole=$(find holes/b -name '*.png' | sort | sed -n 2p)
+  cp "$hole" kept.png && head -c 50 kept.png > "$hole"
+  run 1 train "${broken[@]}" --data holes --out "holes$count"
+  says "$err" "training stopped after step [1-9][0-9]*, which is saved: .*$hole cannot be decoded: .*\\(element [0-9]+ of image_folder"
+  says "$err" "hint: fetch the file again, or put another image of its class in its place, .* go on with --out holes$count --resume"
+  [ "$(cat "holes$count/checkpoints/latest")" = "step-$(grep -c grad_norm "holes$count/log.jsonl")" ] ||
+    fault "data that cannot be read: the last step must be saved"
+  run 1 train "${broken[@]}" --data holes --out "holes$count" --resume
+  says "$err" 'training stopped after step [1-9][0-9]*, which is saved'
+  mv "$hole" gone.png
+  run 1 train "${broken[@]}" --data holes --out "holes$count" --resume
+  says "$err" "$hole, which the run in holes$count could not read, is no longer there"
+  says "$err" 'hint: put an image of its class in its place, under the same name'
+  cp kept.png "$hole" && cp "$other" other.png && printf 'x' >> "$other"
+  run 1 train "${broken[@]}" --data holes --out "holes$count" --resume
+  says "$err" 'the data have changed since the run in holes'
+  cp other.png "$other"
+  run 0 train "${broken[@]}" --data holes --out "holes$count" --resume
+  [ "$count" -gt 0 ] || says "$err" "warning: $hole has changed since the run could not read it"
+  last=$(cat "good$count/checkpoints/latest")
+  cmp -s "good$count/checkpoints/$last/model.safetensors" "holes$count/checkpoints/$last/model.safetensors" ||
+    fault "a run whose data were mended must be as one whose data were good"
+  ! grep -q broken "holes$count/config.json" || fault "what was mended is no longer broken"
+done
+run 0 train "${broken[@]}" --data holes --steps 1 --out one_step
+printf 'x' >> "$hole"
+run 1 train "${broken[@]}" --data holes --out one_step --resume
+says "$err" 'the data have changed since the run in one_step'
+
 # What may not be meant is told, once a process.
 run 0 train mlp --data first_row.csv --set hidden=4 --steps 1 --out first_row
 says "$err" '^warning: first_row.csv: the first row is taken for the names of the columns, since "\?" is no number'

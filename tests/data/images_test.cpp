@@ -78,6 +78,9 @@ TEST(images, folders_number_their_classes_by_name) {
   std::ofstream(folder.path() + "/cats/notes.txt") << "no image";
   std::ofstream(folder.path() + "/dogs/a.png") << png_file(2, 2, {2, 2, 2});
   EXPECT_EQ(class_names(folder.path()), (std::vector<std::string>{"cats", "dogs", "empty"}));
+  EXPECT_EQ(image_files(folder.path()),
+            (std::vector<std::string>{folder.path() + "/cats/a.jpeg", folder.path() + "/cats/b.PNG",
+                                      folder.path() + "/dogs/a.png"}));
   const auto ds = image_folder(folder.path(), {.height = 4, .width = 4});
   EXPECT_EQ(ds.cardinality(), 3);
   const auto batch = *ds.batch(3).iterator().next();
@@ -88,7 +91,7 @@ TEST(images, folders_number_their_classes_by_name) {
   auto it = image_folder(folder.path()).iterator();
   for (int i = 0; i < 3; ++i) it.next();
   const auto text = error_of([&] { it.next(); });
-  EXPECT_HAS(text, "/dogs/b.png cannot be decoded: it is neither PNG nor JPEG");
+  EXPECT_HAS(text, "/dogs/b.png cannot be decoded: it is neither PNG nor JPEG (element 3 of image_folder)");
   EXPECT_HAS(error_of([&] { image_folder(folder.path() + "/empty"); }), "has no folders with");
   EXPECT_HAS(error_of([] { image_folder("/nonexistent"); }), "cannot read /nonexistent");
 }

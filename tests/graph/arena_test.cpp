@@ -42,6 +42,57 @@ TEST(Arena, intervals_that_live_together_do_not_overlap) {
   }
 }
 
+// The same by comparing all with all.
+std::int64_t plain_pack(std::vector<Interval>& intervals) {
+  std::vector<Interval*> order;
+  for (auto& interval : intervals) order.push_back(&interval);
+  std::stable_sort(order.begin(), order.end(), [](const Interval* a, const Interval* b) {
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->last - a->first > b->last - b->first;
+  });
+  std::vector<Interval*> placed;
+  std::int64_t total = 0;
+  for (Interval* interval : order) {
+    interval->bytes = (interval->bytes + 63) / 64 * 64;
+    std::int64_t end = 0, best = -1, best_gap = 0;
+    for (const Interval* other : placed) {
+      if (other->last < interval->first || other->first > interval->last) continue;
+      const std::int64_t gap = other->offset - end;
+      if (gap >= interval->bytes && (best < 0 || gap < best_gap)) best = end, best_gap = gap;
+      if (gap == interval->bytes) break;
+      end = std::max(end, other->offset + other->bytes);
+    }
+    interval->offset = best >= 0 ? best : end;
+    total = std::max(total, interval->offset + interval->bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), interval,
+                                   [](const Interval* a, const Interval* b) { return a->offset < b->offset; }),
+                  interval);
+  }
+  return total;
+}
+
+// Layers of a deep model: some values live until the backward pass, most for a few steps; sizes come again.
+std::vector<Interval> deep_intervals(std::mt19937& generator, int layers) {
+  std::vector<Interval> intervals;
+  const auto below = [&](int n) { return static_cast<int>(generator() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < layers; ++i) {
+    intervals.push_back({4096, i, 2 * layers - i});
+    intervals.push_back({64 << below(6), i, i + below(3)});
+    intervals.push_back({below(5) * 1000, 2 * layers - i, 2 * layers - i + below(4)});
+  }
+  return intervals;
+}
+
+TEST(Arena, every_interval_stands_where_comparing_all_with_all_puts_it) {
+  std::mt19937 generator(2);
+  for (int round = 0; round < 40; ++round) {
+    std::vector<Interval> intervals =
+        round % 3 == 0 ? random_intervals(generator) : deep_intervals(generator, 10 * round);
+    std::vector<Interval> plain = intervals;
+    EXPECT_EQ(pack(intervals), plain_pack(plain));
+    for (std::size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(intervals[i].offset, plain[i].offset) << round << ' ' << i;
+  }
+}
+
 TEST(Arena, memory_is_taken_again) {
   std::vector<Interval> intervals = {{1000, 0, 1}, {1000, 1, 2}, {1000, 2, 3}, {1000, 3, 4}};
   EXPECT_EQ(pack(intervals), 2048);

@@ -27,8 +27,9 @@ struct Datasets {
   std::optional<data::Dataset> whole = {};  // single examples in the order of the file, where it was surveyed
   std::int64_t examples = 0;                // of an epoch
   std::vector<std::string> files = {};      // that were read; none: they are generated
-  bool streamed = false;                    // from files, worth a thread that reads ahead
-  models::Settings settings = {};           // sizes that the data ask of the model: classes, vocabulary
+  bool one_example_a_file = false;
+  bool streamed = false;                                 // from files, worth a thread that reads ahead
+  models::Settings settings = {};                        // sizes that the data ask of the model: classes, vocabulary
   std::map<std::string, std::int64_t> input_sizes = {};  // of an example, by the names of the model's settings
   std::int64_t input_numbers = 0;                        // of an example, f32 or i32; 0: not known
   std::optional<data::TextFile> text = {};               // whose windows these are

@@ -1,6 +1,5 @@
 // Examples of files and of generators, by the path that --data gives.
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
 
@@ -101,20 +100,6 @@ std::vector<std::string> files_of(const std::string& path, const std::vector<std
   return files;
 }
 
-// In the order of their names; endings in any case, as image_folder takes them.
-std::vector<std::string> images_of(const fs::path& folder) {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    std::string ending = entry.path().extension().string();
-    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (entry.path().filename().string().starts_with('.')) continue;  // hidden
-    if (entry.is_regular_file() && (ending == ".png" || ending == ".jpg" || ending == ".jpeg"))
-      files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 // Before training begins: what is no image at all would end it in the midst of an epoch.
 void check_begin(const std::string& image) {
   char bytes[4] = {};
@@ -129,9 +114,9 @@ Datasets images(const std::string& folder, const DataRequest& request, const Spe
   const std::int64_t side = input.rank() == 4 ? input.shape[1] : 28;
   const int channels = input.rank() == 4 ? static_cast<int>(input.shape[3]) : 1;
   const auto all = data::image_folder(folder, {.height = side, .width = side, .channels = channels});
-  Datasets made{.name = folder, .examples = all.cardinality(), .streamed = true};
-  for (const auto& name : data::class_names(folder))
-    for (const auto& file : images_of(fs::path(folder) / name)) check_begin(file), made.files.push_back(file);
+  Datasets made{.name = folder, .examples = all.cardinality(), .one_example_a_file = true, .streamed = true};
+  made.files = data::image_files(folder);
+  for (const auto& file : made.files) check_begin(file);
   made.input_sizes = input_sizes({side, side, channels}, input);
   made.input_numbers = side * side * channels;
   survey_classes(made, static_cast<std::int64_t>(data::class_names(folder).size()), request);

@@ -58,10 +58,11 @@ std::string content_of(const std::string& path) {
   return counted(static_cast<std::int64_t>(length), "byte") + ", hash " + hash.text();
 }
 
-std::string lengths_of(const std::vector<std::string>& files) {
+std::string lengths_of(const std::vector<std::string>& files, const std::optional<BrokenFile>& broken) {
   Hash hash;
   for (const auto& path : files) {
-    const std::string line = path + ' ' + std::to_string(length_of(path)) + '\n';
+    const std::uint64_t length = broken && path == broken->path ? broken->bytes : length_of(path);
+    const std::string line = path + ' ' + std::to_string(length) + '\n';
     hash.add(line.data(), line.size());
   }
   return counted(static_cast<std::int64_t>(files.size()), "file") + ", hash of names and lengths " + hash.text();
@@ -69,15 +70,27 @@ std::string lengths_of(const std::vector<std::string>& files) {
 
 }  // namespace
 
-Fingerprints fingerprints(const std::vector<std::string>& files) {
-  Fingerprints found;
-  const std::size_t step = std::max<std::size_t>(1, (files.size() + most_files - 1) / most_files);
-  for (std::size_t i = 0; i < files.size(); i += step) found[files[i]] = content_of(files[i]);
-  if (step > 1) found["all files"] = lengths_of(files);
+std::optional<BrokenFile> broken_file(const std::vector<std::string>& files, const std::string& error) {
+  std::optional<BrokenFile> found;
+  for (const auto& path : files) {
+    if (error.find(path) == std::string::npos || (found && found->path.size() >= path.size())) continue;
+    std::error_code fault;
+    const auto bytes = fs::file_size(path, fault);
+    if (!fault) found = {path, bytes};
+  }
   return found;
 }
 
-void check_unchanged(const std::string& folder, const Fingerprints& before, const Fingerprints& now) {
+Fingerprints fingerprints(const std::vector<std::string>& files, const std::optional<BrokenFile>& broken) {
+  Fingerprints found;
+  const std::size_t step = std::max<std::size_t>(1, (files.size() + most_files - 1) / most_files);
+  for (std::size_t i = 0; i < files.size(); i += step) found[files[i]] = content_of(files[i]);
+  if (step > 1) found["all files"] = lengths_of(files, broken);
+  return found;
+}
+
+void check_unchanged(const std::string& folder, const Fingerprints& before, const Fingerprints& now,
+                     const std::optional<BrokenFile>& broken) {
   const auto refuse = [&](const std::string& path, const std::string& was, const std::string& is) {
     throw Error(
         ErrorCode::failed_precondition, "train",
@@ -90,7 +103,9 @@ void check_unchanged(const std::string& folder, const Fingerprints& before, cons
   for (const auto& [path, content] : before) {
     const auto found = now.find(path);
     if (found == now.end()) refuse(path, content, "no such file among the data");
-    if (found->second != content) refuse(path, content, found->second);
+    if (found->second == content) continue;
+    if (!broken || path != broken->path) refuse(path, content, found->second);
+    print_warning(path + " has changed since the run could not read it: the run goes on with what it is now");
   }
   for (const auto& [path, content] : now)
     if (!before.contains(path)) refuse(path, "no bytes, which was not there", content);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thalweg/cli/run.h"
+#include "thalweg/cli/waiting.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg::cli {
@@ -22,6 +23,12 @@ void print_json(const models::TrainingStep& step, const std::string& answer) {
   std::cout << out.dump() << '\n';
 }
 
+// A deep model under a budget that hardly fits, or does not, can take a while.
+std::shared_ptr<const Plan> plan_of(const models::TrainingStep& step, const train::FitOptions& options) {
+  const Waiting waiting("looking for a plan that fits");
+  return train::plan_step(step.trained(), step.arguments, options);
+}
+
 }  // namespace
 
 int plan(const PlanOptions& options) {
@@ -37,7 +44,7 @@ int plan(const PlanOptions& options) {
                         .callbacks = {std::make_shared<WithGradientNorms>()}};
   if (measured.metric) fit.metrics = {measured.metric.get()};
   try {
-    const auto made = train::plan_step(step.trained(), step.arguments, fit);
+    const auto made = plan_of(step, fit);
     if (!options.svg.empty()) made->write_svg(options.svg);
     if (options.json)
       print_json(step, made->json());

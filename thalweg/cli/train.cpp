@@ -1,62 +1,25 @@
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
-#include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
-#include "thalweg/cli/fingerprints.h"
 #include "thalweg/cli/messages.h"
-#include "thalweg/cli/run.h"
+#include "thalweg/cli/run_folder.h"
 #include "thalweg/cli/sample.h"
+#include "thalweg/cli/waiting.h"
 
 namespace thalweg::cli {
 namespace {
 
 using nlohmann::ordered_json;
-namespace fs = std::filesystem;
 
 // Numbers that JSON has no word for are null.
 ordered_json number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
-
-// A folder that nobody else has: runs may begin in the same second.
-std::string new_folder(const std::string& model) {
-  const std::time_t now = std::time(nullptr);
-  std::ostringstream name;
-  name << "runs/" << model << std::put_time(std::localtime(&now), "-%Y%m%d-%H%M%S");
-  std::string folder = name.str();
-  std::error_code fault;
-  fs::create_directories("runs", fault);
-  for (int i = 2; !fs::create_directory(folder, fault); ++i) {
-    if (fault) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
-    folder = name.str() + '-' + std::to_string(i);
-  }
-  return folder;
-}
-
-// What stood there before stays until the new file is whole.
-void replace_file(const std::string& path, const std::string& text) {
-  const std::string beside = path + ".new";
-  std::ofstream file(beside, std::ios::trunc);
-  file << text;
-  file.close();
-  std::error_code fault;
-  if (file.good()) fs::rename(beside, path, fault);
-  if (file.good() && !fault) return;
-  fs::remove(beside, fault);
-  throw Error(ErrorCode::unavailable, "train", "cannot write " + path, "check the free space, or choose another --out");
-}
 
 // A line of log.jsonl for every step, and the same on standard output if asked for.
 class StepLines : public train::Callback {
@@ -69,8 +32,14 @@ class StepLines : public train::Callback {
     const std::string kept = session.step > 0 ? lines_until(session) : "";
     replace_file(path_, kept);
     file_.open(path_, std::ios::app);
+    if (!print_) planning_.emplace("the first step is planned and run");
+  }
+  void on_end(train::Session& session) override {
+    planning_.reset();
+    ended_ = true, steps_ = session.step;
   }
   void on_step_end(train::Session& session) override {
+    planning_.reset();
     seconds_ += session.step_seconds + session.wait_seconds;
     done_ += session.batch * items_;
     if (session.plan) planned_ = session.plan->peak_bytes();
@@ -101,6 +70,8 @@ class StepLines : public train::Callback {
   std::int64_t planned() const { return planned_; }
   std::int64_t measured() const { return measured_; }
   double loss() const { return loss_; }
+  bool ended() const { return ended_; }  // all callbacks have been told of it
+  std::int64_t steps() const { return steps_; }
   bool data_are_finite() const { return data_are_finite_; }  // looked at where the loss is not
 
  private:
@@ -130,74 +101,13 @@ class StepLines : public train::Callback {
 
   const std::string path_;
   std::ofstream file_;
+  std::optional<Waiting> planning_;
   const bool print_;
   const std::int64_t items_;
   double seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
-  bool data_are_finite_ = true;
-  std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
+  bool data_are_finite_ = true, ended_ = false;
+  std::int64_t steps_ = 0, done_ = 0, planned_ = 0, measured_ = 0;
 };
-
-// A run can only be gone on with as what it was; how long it is may change.
-void check_resumed(const std::string& folder, const std::string& config) {
-  std::ifstream file(folder + "/config.json");
-  if (!file.good())
-    throw Error(ErrorCode::not_found, "train", "there is no run in " + folder, "leave --resume out to begin one");
-  const auto before = ordered_json::parse(file, nullptr, false), now = ordered_json::parse(config);
-  if (!before.is_object())
-    throw Error(ErrorCode::data_loss, "train", folder + "/config.json is damaged: it is no JSON object",
-                "bring the file back, or begin another run without --resume");
-  for (const char* key :
-       {"model", "settings", "data", "examples", "batch", "optimizer", "lr", "schedule", "weight_decay", "clip_norm",
-        "clip_value", "global_clip_norm", "accumulate", "seed", "loss", "precision"})
-    if (!before.contains(key) || before[key] != now[key])
-      throw Error(ErrorCode::invalid_argument, "train",
-                  "the run in " + folder + " has " + key + " " +
-                      (before.contains(key) ? before[key].dump() : "unknown") + ", got " + now[key].dump(),
-                  "go on with the options that it was begun with");
-  if (before.contains("files") && before["files"].is_object())  // runs of older versions have none
-    check_unchanged(folder, before["files"].get<Fingerprints>(), now["files"].get<Fingerprints>());
-}
-
-// A folder belongs to one process at a time; the system gives it back when that ends, however it does.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (file_ < 0) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
-    if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
-    ::close(file_);
-    throw Error(ErrorCode::failed_precondition, "train", "another process trains in " + folder,
-                "wait until it has ended, or choose another --out");
-  }
-  FolderLock(FolderLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  ~FolderLock() {
-    if (file_ >= 0) ::close(file_);
-  }
-
- private:
-  int file_;
-};
-
-// A run that failed before its first step has left nothing that could be lost.
-bool has_run(const std::string& folder) {
-  std::error_code fault;
-  const fs::path checkpoints = fs::path(folder) / "checkpoints", lines = fs::path(folder) / "log.jsonl";
-  const auto is_empty = [&](const fs::path& path) { return !fs::exists(path, fault) || fs::is_empty(path, fault); };
-  return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
-}
-
-FolderLock prepare(const std::string& folder, const std::string& config, bool resume) {
-  std::error_code fault;
-  if (resume)
-    check_resumed(folder, config);
-  else if (has_run(folder))
-    throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
-                "go on with it by --resume, or choose another --out");
-  else
-    fs::create_directories(folder, fault);  // the lock tells whether it is there
-  FolderLock lock(folder);
-  replace_file(folder + "/config.json", config);
-  return lock;
-}
 
 std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, const std::string& folder,
                                                  const std::shared_ptr<StepLines>& lines) {
@@ -238,20 +148,35 @@ std::string hint_of_stop(const StepLines& lines, const Datasets& datasets, const
   return "mend the data or leave such examples out" + (first.empty() ? "" : "; the first, counted from 0, is " + first);
 }
 
+// Of data that cannot be read: what has been saved, and how to go on.
+Run::Result train_or_tell(Run& run, const TrainOptions& options, const std::string& folder,
+                          const std::shared_ptr<StepLines>& lines) {
+  try {
+    return run.train(callbacks_of(options, folder, lines));
+  } catch (const Error& error) {
+    if (!lines->ended()) throw;
+    const std::string text = error.what();
+    throw Error(error.code(), "train",
+                "training stopped after step " + std::to_string(lines->steps()) +
+                    ", which is saved: " + text.substr(0, text.rfind("\n  hint: ")),
+                note_damage(folder, run.datasets(), text));
+  }
+}
+
 }  // namespace
 
 int train(const TrainOptions& options) {
   if (options.json) std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is no reason to lose the last steps
   Run run(options);
   const std::string folder = options.out.empty() ? new_folder(options.model) : options.out;
-  const FolderLock lock = prepare(folder, run.config(), options.resume);
+  const FolderLock lock = prepare(folder, run, options.resume);
   const std::int64_t items = run.datasets().text ? run.step().arguments[0].shape[1] : 1;  // characters, or examples
   const auto lines = std::make_shared<StepLines>(folder + "/log.jsonl", options.json, items);
   if (!options.json)
     std::cerr << "training " << options.model << " on " << run.datasets().name << ": "
               << counted(run.datasets().examples, "example") << ", " << counted(run.steps(), "step") << " of "
               << run.step().batch << '\n';
-  const Run::Result result = run.train(callbacks_of(options, folder, lines));
+  const Run::Result result = train_or_tell(run, options, folder, lines);
   const bool broken = result.history.interrupted;
   const std::string sample =
       run.datasets().text && !broken ? text_sample(run.model(), run.step(), *run.datasets().text) : "";

@@ -67,6 +67,7 @@ struct ImageFolderOptions {
 // their names; hidden ones, whose names begin with a dot, are left out.
 TW_API Dataset image_folder(const std::string& path, const ImageFolderOptions& options = {});
 TW_API std::vector<std::string> class_names(const std::string& image_folder);
+TW_API std::vector<std::string> image_files(const std::string& image_folder);  // of the elements, in their order
 TW_API Tensor load_image(const std::string& path, const ImageFolderOptions& options = {});
 
 }  // namespace thalweg::data

@@ -37,6 +37,7 @@ class Expression {
   Expression(int value) : Expression(static_cast<double>(value)) {}
   Expression(double value);
   static Expression input(int i);
+  static Expression of(int id) { return Expression(id, 0); }  // one that is written already
   static Expression call(Row row, const Expression& x);
   static Expression call(Row row, const Expression& x, const Expression& z);
   static Expression call(Row row, const Expression& x, const Expression& z, const Expression& a);

@@ -21,6 +21,7 @@ constexpr Pass passes[] = {
     {"transposes", fold_transposes},
     {"rows", multiply_once},
     {"pools", pool_first},
+    {"reverses", reverse_first},
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"precision", narrow_values},

@@ -12,6 +12,7 @@
 #include "thalweg/core/log.h"
 #include "thalweg/core/mask.h"
 #include "thalweg/core/ordinal.h"
+#include "thalweg/core/patient_mutex.h"
 #include "thalweg/core/retired.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/plan/compare.h"
@@ -92,7 +93,7 @@ struct FunctionCore::State {
 
   const FunctionOptions options;
   std::mutex tracing;  // one trace at a time; calls of known plans go on
-  mutable std::mutex mutex;
+  mutable PatientMutex mutex;
   Entries entries;
   std::unordered_map<std::string, Entries::iterator> by_signature;
   std::vector<std::unique_ptr<Lane>> idle_lanes;

@@ -150,12 +150,21 @@ class Loop {
   void make_items() {
     session_.items = {{"model", &model_.module()},
                       {"optimizer", options_.optimizer},
-                      {"data", &iterator_},
+                      {"data", data_item()},
                       {"fit", place_item(session_, place_, options_.metrics)}};
     if (options_.precision == Precision::f16) session_.items.push_back({"scale", &scale_});
     for (std::size_t i = 0; i < options_.callbacks.size(); ++i)
       if (auto state = options_.callbacks[i]->state())
         session_.items.push_back({"callback-" + std::to_string(i), std::move(*state)});
+  }
+
+  // The data stand in front of the next batch, also where that could not be made.
+  checkpoint::Item data_item() {
+    checkpoint::Item item(&iterator_);
+    item.save = [this] {
+      return checkpoint::ItemState{{}, (failed_at_ ? *failed_at_ : iterator_.save_state()).to_string()};
+    };
+    return item;
   }
 
   void tell(void (Callback::*moment)(Session&)) {
@@ -187,14 +196,35 @@ class Loop {
   bool epoch_full() const { return session_.epoch_steps > 0 && session_.epoch_step >= session_.epoch_steps; }
 
   std::optional<data::Element> next_element() {
-    auto element = iterator_.next();
-    if (!element && options_.steps_per_epoch > 0) {
-      iterator_.next_epoch();
+    data::State before = iterator_.save_state();
+    std::optional<data::Element> element;
+    try {
       element = iterator_.next();
+      if (!element && options_.steps_per_epoch > 0) {
+        iterator_.next_epoch();
+        element = iterator_.next();
+      }
+    } catch (...) {
+      failed_at_ = std::move(before);
+      end_early();
+      throw;
     }
     TW_CHECK_USER(element || session_.step > 0, "fit", "give data with one batch or more",
                   "expected data to train on, got none");
     return element;
+  }
+
+  // Damaged data cost no step: callbacks see the end of the run, as after Ctrl-C, before the error goes on.
+  void end_early() {
+    if (session_.step == 0) return;  // there is nothing that could be lost
+    session_.stop("the data cannot be read");
+    session_.history.steps = session_.step;
+    try {
+      settle(false);
+      tell(&Callback::on_end);
+    } catch (const std::exception& other) {
+      warn(fmt::format("fit: the run could not be saved after step {}: {}", session_.step, other.what()));
+    }
   }
 
   void run_step(const data::Element& element) {
@@ -261,7 +291,17 @@ class Loop {
   }
 
   void validate() {
-    const auto broken = measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
+    std::vector<std::pair<Variable, Tensor>> of_training;  // which a run that goes on tells again
+    for (const auto* metric : options_.metrics)
+      for (const auto& variable : metric->variables()) of_training.emplace_back(variable, variable.value());
+    std::string broken;
+    try {
+      broken = measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
+    } catch (...) {
+      for (auto& [variable, value] : of_training) variable.assign(value);
+      end_early();
+      throw;
+    }
     if (warned_ || !session_.history.stopped_because.empty()) return;  // it has been told what is wrong
     warned_ = warn_of_validation(session_.logs, session_.epoch, broken);
   }
@@ -284,6 +324,7 @@ class Loop {
   Session session_;
   Place place_;
   data::Iterator iterator_;
+  std::optional<data::State> failed_at_;  // in front of a batch that could not be made
   const BatchFunction step_, look_;
   std::vector<Spec> largest_;  // the batch whose plan takes the most
   std::int64_t largest_peak_ = 0;

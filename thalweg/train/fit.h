@@ -33,7 +33,9 @@ struct FitOptions {
 // Trains until the epochs are over, a callback stops it, or Ctrl-C does. Elements of the data are batches: the inputs,
 // the labels, and if there is one part more, the examples' weights. The loss is what .loss gives plus the model's
 // regularization; it is reported as the mean over the examples of the epoch so far. If the optimizer averages the
-// weights, the model has the averages in the end; checkpoints have both.
+// weights, the model has the averages in the end; checkpoints have both. An error of the data, those of the validation
+// too, is thrown after the callbacks have seen the end of the run and saved it: once the data are mended it goes on
+// with the batch that failed.
 TW_API History fit(const Model& model, const data::Dataset& data, const FitOptions& options);
 
 // The plan of the step that fit runs with these options on batches like this one, which are given as the data's

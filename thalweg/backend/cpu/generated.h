@@ -30,6 +30,11 @@ constexpr bool has_form(DType dtype, DType compute) {
   return dtype == compute || (compute == DType::f32 && (dtype == f16 || dtype == bf16 || dtype == DType::boolean));
 }
 
+// Whether it reads this dtype: bytes are numbers that it never writes.
+constexpr bool has_input_form(DType dtype, DType compute) {
+  return has_form(dtype, compute) || (compute == DType::f32 && dtype == u8);
+}
+
 class Code {
  public:
   using Function = void (*)(const void* const* pointers, std::int64_t count);

@@ -120,7 +120,7 @@ class GeneratedExecution {
     for (const auto& array : in) {
       operands_.emplace_back(array, shape);
       binding.inputs.push_back(operands_.back().form());
-      has_forms &= jit::has_form(array.dtype(), dtype_of<T>());
+      has_forms &= jit::has_input_form(array.dtype(), dtype_of<T>());
     }
     for (const auto& array : out) {
       binding.outputs.push_back(array.dtype());

@@ -192,20 +192,21 @@ void read_from(const Program& program, Arrays in, const Spec& result, FunctionRe
   });
 }
 
-// The type that computes: the widest float among the operands, else the integer, else u8 for booleans.
-DType compute_type(Arrays in) {
+// The type that computes: the widest float among operands and results, else the integer, else u8 for booleans.
+DType compute_type(Arrays in, Arrays out) {
   DType type = DType::boolean;
-  for (const auto& array : in) {
-    const DType dtype = array.dtype() == f16 || array.dtype() == bf16 ? f32 : array.dtype();
-    if (dtype != DType::boolean && (type == DType::boolean || dtype == f64)) type = dtype;
-  }
+  for (const Arrays arrays : {in, out})
+    for (const auto& array : arrays) {
+      const DType dtype = array.dtype() == f16 || array.dtype() == bf16 ? f32 : array.dtype();
+      if (type == DType::boolean || dtype == f64 || (is_float(dtype) && !is_float(type))) type = dtype;
+    }
   return type;
 }
 
 }  // namespace
 
 void run_program(const Program& program, Arrays in, Arrays out) {
-  switch (compute_type(in)) {
+  switch (compute_type(in, out)) {
     case DType::f32: return execute<float>(program, in, out);
     case DType::f64: return execute<double>(program, in, out);
     case DType::i32: return execute<std::int32_t>(program, in, out);

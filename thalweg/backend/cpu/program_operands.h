@@ -27,13 +27,14 @@ void load_run(T* to, const S* from, std::int64_t stride, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(from[i]);
 }
 
-// Calls f(TypeTag) for the dtypes that are loaded and stored as T: T itself, narrow floats and booleans.
+// Calls f(TypeTag) for the dtypes that are loaded and stored as T: T itself, narrow floats, bytes and booleans.
 template <class T, class F>
 void with_storage(DType dtype, F&& f) {
   if (dtype == dtype_of<T>()) return f(TypeTag<T>{});
   if constexpr (std::is_same_v<T, float>) {
     if (dtype == DType::f16) return f(TypeTag<Half>{});
     if (dtype == DType::bf16) return f(TypeTag<BFloat16>{});
+    if (dtype == DType::u8) return f(TypeTag<std::uint8_t>{});
   }
   TW_CHECK_INTERNAL(dtype == DType::boolean, "program", "an operand of {} cannot be computed in {}", dtype,
                     dtype_of<T>());

@@ -46,6 +46,11 @@ std::vector<fs::path> class_folders(const std::string& path) {
   return entries_of(path, [](const fs::directory_entry& entry) { return entry.is_directory(); });
 }
 
+std::vector<fs::path> images_of(const fs::path& class_folder) {
+  return entries_of(class_folder,
+                    [](const fs::directory_entry& entry) { return entry.is_regular_file() && is_image(entry.path()); });
+}
+
 class ImageRows final : public Rows {
  public:
   struct Image {
@@ -57,7 +62,11 @@ class ImageRows final : public Rows {
   std::int64_t size() const override { return static_cast<std::int64_t>(images_.size()); }
   Element at(std::int64_t index) const override {
     const Image& image = images_[static_cast<std::size_t>(index)];
-    return {load_image(image.path, options_), scalar(image.label, DType::i64)};
+    try {
+      return {load_image(image.path, options_), scalar(image.label, DType::i64)};
+    } catch (const Error& error) {
+      throw error.at(fmt::format("element {} of image_folder", index));
+    }
   }
 
  private:
@@ -92,14 +101,20 @@ std::vector<std::string> class_names(const std::string& image_folder) {
   return names;
 }
 
+std::vector<std::string> image_files(const std::string& image_folder) {
+  std::vector<std::string> files;
+  for (const auto& folder : class_folders(image_folder))
+    for (const auto& file : images_of(folder)) files.push_back(file.string());
+  return files;
+}
+
 Dataset image_folder(const std::string& path, const ImageFolderOptions& options) {
   check_options(options);
   std::vector<ImageRows::Image> images;
   std::string settings = fmt::format("{} {} {};", options.height, options.width, options.channels);
   std::int64_t label = 0;
   for (const auto& folder : class_folders(path)) {
-    const auto files = entries_of(
-        folder, [](const fs::directory_entry& entry) { return entry.is_regular_file() && is_image(entry.path()); });
+    const auto files = images_of(folder);
     for (const auto& file : files) images.push_back({file.string(), label});
     settings += fmt::format("{}:{};", folder.filename().string(), files.size());
     ++label;

@@ -1,8 +1,8 @@
 // Joins elementwise nodes of one shape that feed each other into `fused` programs: operands are read once, results
 // between them stay in the cache. Scalar constants, fills and broadcasts become operands of the program.
 //   %2 = add %0 %1;  %3 = relu %2;  return %3     becomes     %3 = fused %0 %1 {rows = add relu}
-// Rounding stays where it was: every row rounds to the values' dtype, so that only f32 and f64 are joined. Casts from a
-// 16-bit type are loads, casts to one round, and are stores where others read the value.
+// Rounding stays where it was: every row rounds to the values' dtype, so that only f32 and f64 are joined. Casts from
+// bytes or a 16-bit type are loads, casts to the latter round, and are stores where others read the value.
 #include <algorithm>
 
 #include "thalweg/graph/passes/fusion_groups.h"
@@ -89,15 +89,15 @@ class GroupWriter {
     return fits(made) ? std::optional(std::move(made)) : std::nullopt;
   }
 
-  // The inputs that are left must still give the shape and the type that is computed in.
+  // The inputs that are left must still give the shape, and they or the outputs the type that is computed in.
   bool fits(const Node& made) const {
     SmallVector<const Spec*, 4> specs;
     const Inputs in = input_specs(graph_, made, specs);
+    const Specs inferred = made.info->infer(made.op.get(), in);
     bool has_float = false;
     for (int i = 0; i < in.size(); ++i) has_float |= is_float(in[i].dtype);
-    if (!has_float) return false;
-    const Specs inferred = made.info->infer(made.op.get(), in);
-    return inferred[0].shape == shape_;
+    for (const Spec& out : inferred) has_float |= is_float(out.dtype);
+    return has_float && inferred[0].shape == shape_;
   }
 
   Expression find(ValueId value) const {
@@ -138,11 +138,35 @@ class GroupWriter {
     return Expression::call(dtype == bf16 ? Row::round_to_bf16 : Row::round_to_f16, x);
   }
 
+  // where(c, f(a), f(b)) as f(where(c, a, b)), for the same function f of an input and numbers: nullopt if it is none.
+  static std::optional<Expression> chosen_first(const Expression& condition, const Expression& a, const Expression& b) {
+    using Written = ProgramWriter::Node;
+    const auto written = [](int id) { return ProgramWriter::current().nodes()[static_cast<std::size_t>(id)]; };
+    const Written first = written(a.id()), second = written(b.id());
+    if (first.kind != second.kind || first.row != second.row) return std::nullopt;
+    if (first.kind == Written::input) return Expression::call(Row::where, condition, a, b);
+    std::vector<Expression> operands;
+    int chosen = 0;
+    for (int k = 0; k < 3 && first.operands[k] >= 0; ++k) {
+      const Expression x = Expression::of(first.operands[k]), z = Expression::of(second.operands[k]);
+      if (x.id() == z.id() && written(x.id()).kind == Written::constant) {
+        operands.push_back(x);
+        continue;
+      }
+      const auto either = chosen_first(condition, x, z);
+      if (!either || ++chosen > 1) return std::nullopt;
+      operands.push_back(*either);
+    }
+    return chosen == 1 ? std::optional(call(first.row, operands)) : std::nullopt;
+  }
+
   // A row of operands; a factor or divisor of 1 changes no bit.
   static Expression call(Row row, const std::vector<Expression>& x) {
     const int one = Expression(1).id();
     if ((row == Row::multiply || row == Row::divide) && x[1].id() == one) return x[0];
     if (row == Row::multiply && x[0].id() == one) return x[1];
+    if (row == Row::where)
+      if (const auto chosen = chosen_first(x[0], x[1], x[2])) return *chosen;
     switch (x.size()) {
       case 1: return Expression::call(row, x[0]);
       case 2: return Expression::call(row, x[0], x[1]);

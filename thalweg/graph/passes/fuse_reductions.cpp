@@ -1,6 +1,8 @@
 // Joins a program with the reduction that alone reads its result, which then never stands in memory.
 //   %1 = fused %0 {rows = square};  %2 = reduce_sum %1     becomes     %2 = fused_reduce %0 {rows = square, reduce_sum}
 // Elements are added in the order in which the reduction by itself adds them: the bits stay the same.
+#include <algorithm>
+
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/fused/fused_reduce.h"
@@ -11,10 +13,14 @@
 namespace thalweg {
 namespace {
 
-// Whether the node is a program that makes this value and nothing else, in the type that it computes in.
+// Whether the node is a program that makes this value and nothing else, in the type that it computes in: that of its
+// floats, or f32 where it has none.
 bool makes_only(const Graph& graph, const Node& node, ValueId value) {
   const DType dtype = graph.spec(value).dtype;
-  return is_op(node, fused_info()) && node.outputs.size() == 1 && (dtype == f32 || dtype == f64);
+  if (!is_op(node, fused_info()) || node.outputs.size() != 1) return false;
+  const bool has_float = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                     [&](ValueId input) { return is_float(graph.spec(input).dtype); });
+  return dtype == f32 || (dtype == f64 && has_float);
 }
 
 }  // namespace

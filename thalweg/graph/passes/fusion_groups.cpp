@@ -16,11 +16,12 @@ constexpr std::size_t most_visited = 512;  // nodes looked at before a merge is 
 
 bool computes_in(DType dtype) { return dtype == f32 || dtype == f64; }
 
-// Casts of booleans, and between f32 and a 16-bit type: programs load, round and store these.
+// Casts of booleans, of bytes to f32, and between f32 and a 16-bit type: programs load, round and store these.
 bool is_program_cast(const Graph& graph, const Node& node) {
   if (!is_op(node, cast_info())) return false;
   const DType from = graph.spec(node.inputs[0]).dtype, to = graph.spec(node.outputs[0]).dtype;
-  return from == boolean || (from == f32 && is_narrow(to)) || (is_narrow(from) && to == f32);
+  return from == boolean || (from == u8 && to == f32) || (from == f32 && is_narrow(to)) ||
+         (is_narrow(from) && to == f32);
 }
 
 // The type that the node's floats are computed in; nullopt: not a node for a program.
@@ -31,7 +32,7 @@ std::optional<DType> program_type(const Graph& graph, const Node& node) {
   for (const auto* list : {&node.inputs, &node.outputs})
     for (ValueId value : *list) {
       const DType dtype = graph.spec(value).dtype;
-      if (dtype == boolean || (is_cast && is_narrow(dtype))) continue;
+      if (dtype == boolean || (is_cast && (is_narrow(dtype) || dtype == u8))) continue;
       if (!computes_in(dtype) || (type && *type != dtype)) return std::nullopt;
       type = dtype;
     }

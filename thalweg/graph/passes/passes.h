@@ -13,6 +13,7 @@ Graph eliminate_common(Graph graph);     // computes equal nodes once
 Graph fold_transposes(Graph graph);      // turns transposes into flags of the products that read them
 Graph multiply_once(Graph graph);        // computes one row of a product whose rows are all alike
 Graph pool_first(Graph graph);           // takes the largest before the relu, in 16 bits before the bias too
+Graph reverse_first(Graph graph);        // walks backwards over bytes rather than over the floats made of them
 Graph recognise_attention(Graph graph);  // turns attention in single ops into the op that never holds all scores
 Graph recognise_head(Graph graph);       // turns products with large logits into losses that never hold all of them
 Graph narrow_values(Graph graph);        // lets products run in 16 bits, if the graph is to be so precise

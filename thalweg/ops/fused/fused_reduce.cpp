@@ -30,11 +30,12 @@ void visit_op(FusedReduce& op, FieldVisitor& visitor) {
   op.reduction->visit(const_cast<void*>(op.attributes.get()), visitor);
 }
 
-// What the program makes, in the type that it computes in.
+// What the program makes, in the type that it computes in: f32 where it makes numbers of bytes and booleans alone.
 Spec elements(Inputs in) {
   Spec result{in[0].dtype, broadcast_shapes("fused_reduce", in)};
   for (int i = 1; i < in.size() && !is_float(result.dtype); ++i) result.dtype = in[i].dtype;
-  result.dtype = wide(result.dtype);
+  const bool made_of_bytes = result.dtype == u8 || result.dtype == boolean;
+  result.dtype = made_of_bytes ? f32 : wide(result.dtype);
   return result;
 }
 

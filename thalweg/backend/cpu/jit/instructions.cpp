@@ -139,7 +139,8 @@ void Instructions::load_elements(DType dtype, const Vector& to, const Address& f
   switch (dtype) {
     case DType::f16: return vcvtph2ps(to, from);
     case DType::bf16: vpmovzxwd(to, from); return vpslld(to, to, 16);
-    case DType::boolean: vpmovzxbd(to, from); return vcvtdq2ps(to, to);
+    case DType::boolean:
+    case DType::u8: vpmovzxbd(to, from); return vcvtdq2ps(to, to);
     default: return vmovups(to, from);
   }
 }

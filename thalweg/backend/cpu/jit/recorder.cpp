@@ -22,6 +22,7 @@ int Recorder::add(Node node) {
     if (nodes_[static_cast<std::size_t>(table_[at])] == node) return table_[at];
   nodes_.push_back(node);
   is_bf16_.push_back(makes_bf16(node));
+  byte_values_.push_back(byte_values(node));
   return table_[at] = static_cast<int>(nodes_.size()) - 1;
 }
 
@@ -86,6 +87,7 @@ std::optional<int> Recorder::simpler(Node& node) {
     }
     case Op::compare: return simpler_comparison(node);
     case Op::select: return simpler_selection(node);
+    case Op::divide: return simpler_division(node);
     default: return std::nullopt;
   }
 }

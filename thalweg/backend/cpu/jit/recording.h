@@ -2,7 +2,9 @@
 
 // Vector code without branches, written down from the text of the row kernels: what the emitter turns into
 // instructions.
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -69,6 +71,13 @@ struct Recording {
   std::vector<int> outputs;  // values as they are stored: for bf16 and booleans the lower bits of each lane
 };
 
+// A float that is computed from one byte and constants: what it is for each of the 256.
+struct ByteValues {
+  explicit ByteValues(int value) : byte(value) {}
+  int byte;  // the value that is the byte
+  std::array<float, 256> values = {};
+};
+
 // Collects nodes; equal ones are written once.
 class Recorder {
  public:
@@ -92,6 +101,10 @@ class Recorder {
   std::optional<int> simpler(Node& node);
   std::optional<int> simpler_comparison(const Node& node);
   std::optional<int> simpler_selection(Node& node);
+  std::optional<int> simpler_division(const Node& node);
+  std::shared_ptr<const ByteValues> byte_values(const Node& node) const;  // null: it is none
+  bool is_byte(int value) const;
+  int byte_behind(const Node& node) const;
   bool makes_bf16(const Node& node) const;
   bool is_constant(int value, std::uint64_t bits) const;
   bool is_one(int value) const { return is_constant(value, wide_ ? 0x3FF0000000000000U : 0x3F800000U); }
@@ -99,8 +112,9 @@ class Recorder {
 
   const Binding& binding_;
   std::vector<Node> nodes_;
-  std::vector<char> is_bf16_;  // of every node
-  std::vector<int> table_;     // open addressing by the node's hash
+  std::vector<char> is_bf16_;                                   // of every node
+  std::vector<std::shared_ptr<const ByteValues>> byte_values_;  // of every node
+  std::vector<int> table_;                                      // open addressing by the node's hash
   bool wide_, failed_ = false;
 };
 

@@ -110,17 +110,45 @@ void fill(std::byte* to, const std::byte* value, std::int64_t count) {
 }
 
 typedef std::int32_t Lanes __attribute__((vector_size(16)));
+typedef std::int16_t NarrowLanes __attribute__((vector_size(16)));
 
-// 4-byte elements from back to front, four at a time: `from` is where the first one stands.
-void copy_reversed(const std::byte* from, std::byte* to, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + 4 <= count; i += 4) {
+// So many elements of N bytes are turned round at once; 1: no faster than one by one.
+template <int N>
+constexpr std::int64_t turned_at_once = N == 4   ? 4
+                                        : N <= 2 ? 8
+                                                 : 1;
+
+template <int N>
+void turn_round(const std::byte* from, std::byte* to) {
+  if constexpr (N == 1) {
+    std::uint64_t bytes;
+    std::memcpy(&bytes, from, 8);
+    bytes = __builtin_bswap64(bytes);
+    std::memcpy(to, &bytes, 8);
+  } else if constexpr (N == 2) {
+    NarrowLanes lanes;
+    std::memcpy(&lanes, from, 16);
+    lanes = __builtin_shufflevector(lanes, lanes, 7, 6, 5, 4, 3, 2, 1, 0);
+    std::memcpy(to, &lanes, 16);
+  } else {
     Lanes lanes;
-    std::memcpy(&lanes, from - 4 * i - 12, 16);
+    std::memcpy(&lanes, from, 16);
     lanes = __builtin_shufflevector(lanes, lanes, 3, 2, 1, 0);
-    std::memcpy(to + 4 * i, &lanes, 16);
+    std::memcpy(to, &lanes, 16);
   }
-  for (; i < count; ++i) block<4>(to + 4 * i) = block<4>(from - 4 * i);
+}
+
+// Elements from back to front: `from` is where the first one stands. The last stretch may overlap the one before.
+template <int N>
+void copy_reversed(const std::byte* from, std::byte* to, std::int64_t count) {
+  constexpr std::int64_t stretch = turned_at_once<N>;
+  const auto turn_at = [&](std::int64_t i) { turn_round<N>(from - N * (i + stretch - 1), to + N * i); };
+  if (count < stretch) {
+    for (std::int64_t i = 0; i < count; ++i) block<N>(to + N * i) = block<N>(from - N * i);
+    return;
+  }
+  for (std::int64_t i = 0; i + stretch <= count; i += stretch) turn_at(i);
+  if (count % stretch > 0) turn_at(count - stretch);
 }
 
 template <int N>
@@ -128,8 +156,9 @@ void copy_strided(const Loops& outer, const Loop& inner, const std::byte* from, 
   for_each_leaf(outer, from, to, inner.size, N,
                 [inner](const std::byte* source, std::byte* target, std::int64_t begin, std::int64_t end) {
                   if (inner.from == 0 && inner.to == N) return fill<N>(target + begin * N, source, end - begin);
-                  if (N == 4 && inner.from == -N && inner.to == N)
-                    return copy_reversed(source - begin * N, target + begin * N, end - begin);
+                  if constexpr (turned_at_once < N >> 1)
+                    if (inner.from == -N && inner.to == N)
+                      return copy_reversed<N>(source - begin * N, target + begin * N, end - begin);
                   for (std::int64_t i = begin; i < end; ++i)
                     block<N>(target + i * inner.to) = block<N>(source + i * inner.from);
                 });

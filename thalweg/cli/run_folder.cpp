@@ -1,0 +1,146 @@
+#include "thalweg/cli/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "thalweg/cli/fingerprints.h"
+
+namespace thalweg::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+// Names of files may be any bytes; JSON has them as text.
+std::string as_text(const std::string& path) {
+  return ordered_json::parse(ordered_json(path).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+}
+
+// The file that the run could not read when it ended, if that was noted.
+std::optional<BrokenFile> broken_of(const ordered_json& before, const std::string& folder, const Datasets& datasets) {
+  if (!before.contains("broken") || !before["broken"].is_object()) return {};
+  const std::string name = before["broken"].value("file", "");
+  for (const auto& path : datasets.files)
+    if (as_text(path) == name) return BrokenFile{path, before["broken"].value("bytes", std::uint64_t{0})};
+  throw Error(ErrorCode::failed_precondition, "train",
+              name + ", which the run in " + folder +
+                  " could not read, is no longer there: without it the others would come in another order",
+              "put an image of its class in its place, under the same name, or begin another run without --resume");
+}
+
+void check_files(const std::string& folder, const ordered_json& before, const Datasets& datasets,
+                 const std::optional<BrokenFile>& broken) {
+  Fingerprints now;
+  for (const auto& [path, content] : fingerprints(datasets.files, broken)) now[as_text(path)] = content;
+  std::optional<BrokenFile> named = broken;
+  if (named) named->path = as_text(named->path);
+  check_unchanged(folder, before["files"].get<Fingerprints>(), now, named);
+}
+
+// Of a run that was begun; no object: it is damaged.
+ordered_json config_of(const std::string& folder) {
+  std::ifstream file(folder + "/config.json");
+  if (!file.good())
+    throw Error(ErrorCode::not_found, "train", "there is no run in " + folder, "leave --resume out to begin one");
+  return ordered_json::parse(file, nullptr, false);
+}
+
+void check_resumed(const std::string& folder, const Run& run) {
+  const auto before = config_of(folder), now = ordered_json::parse(run.config());
+  if (!before.is_object())
+    throw Error(ErrorCode::data_loss, "train", folder + "/config.json is damaged: it is no JSON object",
+                "bring the file back, or begin another run without --resume");
+  const auto broken = broken_of(before, folder, run.datasets());
+  for (const char* key :
+       {"model", "settings", "data", "examples", "batch", "optimizer", "lr", "schedule", "weight_decay", "clip_norm",
+        "clip_value", "global_clip_norm", "accumulate", "seed", "loss", "precision"})
+    if (!before.contains(key) || before[key] != now[key])
+      throw Error(ErrorCode::invalid_argument, "train",
+                  "the run in " + folder + " has " + key + " " +
+                      (before.contains(key) ? before[key].dump() : "unknown") + ", got " + now[key].dump(),
+                  "go on with the options that it was begun with");
+  if (before.contains("files") && before["files"].is_object())  // runs of older versions have none
+    check_files(folder, before, run.datasets(), broken);
+}
+
+// A run that failed before its first step has left nothing that could be lost.
+bool has_run(const std::string& folder) {
+  std::error_code fault;
+  const fs::path checkpoints = fs::path(folder) / "checkpoints", lines = fs::path(folder) / "log.jsonl";
+  const auto is_empty = [&](const fs::path& path) { return !fs::exists(path, fault) || fs::is_empty(path, fault); };
+  return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (file_ < 0) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
+  if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(file_);
+  throw Error(ErrorCode::failed_precondition, "train", "another process trains in " + folder,
+              "wait until it has ended, or choose another --out");
+}
+
+FolderLock::~FolderLock() {
+  if (file_ >= 0) ::close(file_);
+}
+
+std::string new_folder(const std::string& model) {
+  const std::time_t now = std::time(nullptr);
+  std::ostringstream name;
+  name << "runs/" << model << std::put_time(std::localtime(&now), "-%Y%m%d-%H%M%S");
+  std::string folder = name.str();
+  std::error_code fault;
+  fs::create_directories("runs", fault);
+  for (int i = 2; !fs::create_directory(folder, fault); ++i) {
+    if (fault) throw Error(ErrorCode::unavailable, "train", "cannot write to " + folder, "choose another --out");
+    folder = name.str() + '-' + std::to_string(i);
+  }
+  return folder;
+}
+
+void replace_file(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".new";
+  std::ofstream file(beside, std::ios::trunc);
+  file << text;
+  file.close();
+  std::error_code fault;
+  if (file.good()) fs::rename(beside, path, fault);
+  if (file.good() && !fault) return;
+  fs::remove(beside, fault);
+  throw Error(ErrorCode::unavailable, "train", "cannot write " + path, "check the free space, or choose another --out");
+}
+
+FolderLock prepare(const std::string& folder, const Run& run, bool resume) {
+  std::error_code fault;
+  if (resume)
+    check_resumed(folder, run);
+  else if (has_run(folder))
+    throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
+                "go on with it by --resume, or choose another --out");
+  else
+    fs::create_directories(folder, fault);  // the lock tells whether it is there
+  FolderLock lock(folder);
+  replace_file(folder + "/config.json", run.config());
+  return lock;
+}
+
+std::string note_damage(const std::string& folder, const Datasets& datasets, const std::string& error) {
+  const std::string go_on = "then go on with --out " + folder + " --resume";
+  const auto broken = datasets.one_example_a_file ? broken_file(datasets.files, error) : std::nullopt;
+  auto config = config_of(folder);
+  if (!broken || !config.is_object()) return "bring the data back as they were, " + go_on;
+  config["broken"] = {{"file", as_text(broken->path)}, {"bytes", broken->bytes}};
+  replace_file(folder + "/config.json", config.dump(1) + "\n");
+  return "fetch the file again, or put another image of its class in its place, under the same name; " + go_on;
+}
+
+}  // namespace thalweg::cli
