@@ -1,9 +1,12 @@
 // Shapes, dtypes, tensors, memory, variables, warnings and the thread pool.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <iostream>
 #include <limits>
 #include <sstream>
 #include <thread>
@@ -253,6 +256,39 @@ TEST(thread_pool, lanes_have_one_task_at_a_time) {
       EXPECT_EQ(message, "3");
     }
   }
+  config::set_threads(0);
+}
+
+[[noreturn]] void ask_for_more_threads_than_allowed() {
+  const rlimit few{8, 8};
+  if (getuid() == 0 && setuid(65534) != 0) std::_Exit(1);  // root has no limit
+  if (setrlimit(RLIMIT_NPROC, &few) != 0) std::_Exit(1);
+  const Error error = error_of([] { config::set_threads(64); });
+  std::cerr << error.what();
+  std::_Exit(error.code() == ErrorCode::resource_exhausted ? 0 : 1);
+}
+
+// In a process of its own, which has no right to more than a few.
+TEST(thread_pool, threads_that_the_system_refuses_are_an_error) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(ask_for_more_threads_than_allowed(), ::testing::ExitedWithCode(0),
+              "refused a thread: expected 64 of them, got [1-8];");
+}
+
+struct AskingPool final : ThreadPool {
+  ~AskingPool() override { seen = config::threads(); }
+  int threads() const override { return 7; }
+  void run(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) override {
+    for (std::int64_t i = 0; i < tasks; ++i) body(i);
+  }
+  static inline int seen = 0;
+};
+
+TEST(thread_pool, one_that_is_replaced_may_ask_for_the_next_as_it_ends) {
+  config::set_thread_pool(std::make_shared<AskingPool>());
+  EXPECT_EQ(config::threads(), 7);
+  config::set_threads(2);
+  EXPECT_EQ(AskingPool::seen, 2);
   config::set_threads(0);
 }
 
