@@ -124,6 +124,24 @@ TEST(memory, the_limit_names_request_use_and_owners_and_a_smaller_step_succeeds)
   config::memory_limit("cpu", 0);
 }
 
+TEST(memory, a_request_over_the_limit_is_in_nobodys_way) {
+  config::memory_limit("cpu", config::memory_info().in_use + MiB(1));
+  std::atomic<bool> done{false};
+  std::thread greedy([&] {
+    while (!done) EXPECT_THROW(zeros({1024, 1024}), Error);
+  });
+  int refused = 0;
+  for (int i = 0; i < 1000000; ++i) try {
+      zeros({16});
+    } catch (const Error&) {
+      ++refused;
+    }
+  done = true;
+  greedy.join();
+  config::memory_limit("cpu", 0);
+  EXPECT_EQ(refused, 0);
+}
+
 TEST(memory, cached_blocks_can_be_given_back) {
   { const Tensor x = zeros({4 * 1024 * 1024}); }
   config::trim();
