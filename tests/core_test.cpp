@@ -142,6 +142,29 @@ TEST(memory, a_request_over_the_limit_is_in_nobodys_way) {
   EXPECT_EQ(refused, 0);
 }
 
+std::int64_t bytes_of_variables() {
+  for (const auto& share : config::memory_info().owners)
+    if (share.name == "variable") return share.bytes;
+  return 0;
+}
+
+TEST(memory, variables_made_of_one_tensor_at_the_same_time_are_counted_once) {
+  const auto before = bytes_of_variables();
+  for (int i = 0; i < 2000; ++i) {
+    const Tensor value = ones({64});
+    std::atomic<int> ready{0};
+    const auto make = [&] {
+      for (++ready; ready < 2;) {
+      }
+      return Variable(value);
+    };
+    std::thread other(make);
+    make();
+    other.join();
+  }
+  EXPECT_EQ(bytes_of_variables(), before);
+}
+
 TEST(memory, cached_blocks_can_be_given_back) {
   { const Tensor x = zeros({4 * 1024 * 1024}); }
   config::trim();

@@ -153,10 +153,11 @@ Buffer::~Buffer() {
 }
 
 void Buffer::set_owner(memory::Owner owner) {
-  if (keep_ || owner == owner_) return;
-  memory::add_owned(owner_, -bytes_);
+  if (keep_) return;
+  const memory::Owner before = owner_.exchange(owner, std::memory_order_relaxed);
+  if (before == owner) return;
+  memory::add_owned(before, -bytes_);
   memory::add_owned(owner, bytes_);
-  owner_ = owner;
 }
 
 void* Buffer::operator new(std::size_t size) { return memory::take_object(static_cast<std::int64_t>(size)); }
