@@ -237,6 +237,15 @@ TEST_P(ConvolutionTest, absurd_windows_are_computed_at_once) {
   expect_exact(Provider::automatic, sized(sparse));
 }
 
+// Taps one pixel before and after the only one, which none of them sees.
+TEST_P(ConvolutionTest, what_no_tap_sees_has_a_gradient_of_zero) {
+  Convolution apart;
+  apart.dtype = GetParam(), apart.spatial = 1, apart.batch = 3, apart.in_channels = 20, apart.out_channels = 33;
+  apart.kernel = {2, 1, 1}, apart.dilation = {2, 1, 1}, apart.stride = {4, 1, 1};
+  apart.pad_before = apart.pad_after = {1, 0, 0};
+  expect_exact(Provider::automatic, sized(apart));
+}
+
 TEST_P(ConvolutionTest, zero_sizes_are_fine) {
   Convolution empty = two_dimensional(GetParam(), 0, 4, 2, 3, 3);
   expect_exact(Provider::automatic, empty);

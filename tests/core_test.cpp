@@ -1,9 +1,12 @@
 // Shapes, dtypes, tensors, memory, variables, warnings and the thread pool.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <iostream>
 #include <limits>
 #include <sstream>
 #include <thread>
@@ -119,6 +122,47 @@ TEST(memory, the_limit_names_request_use_and_owners_and_a_smaller_step_succeeds)
   EXPECT_EQ(config::memory_info().in_use, before + MiB(2));
   EXPECT_EQ(exp(zeros({256, 1024})).size(), 256 * 1024);
   config::memory_limit("cpu", 0);
+}
+
+TEST(memory, a_request_over_the_limit_is_in_nobodys_way) {
+  config::memory_limit("cpu", config::memory_info().in_use + MiB(1));
+  std::atomic<bool> done{false};
+  std::thread greedy([&] {
+    while (!done) EXPECT_THROW(zeros({1024, 1024}), Error);
+  });
+  int refused = 0;
+  for (int i = 0; i < 1000000; ++i) try {
+      zeros({16});
+    } catch (const Error&) {
+      ++refused;
+    }
+  done = true;
+  greedy.join();
+  config::memory_limit("cpu", 0);
+  EXPECT_EQ(refused, 0);
+}
+
+std::int64_t bytes_of_variables() {
+  for (const auto& share : config::memory_info().owners)
+    if (share.name == "variable") return share.bytes;
+  return 0;
+}
+
+TEST(memory, variables_made_of_one_tensor_at_the_same_time_are_counted_once) {
+  const auto before = bytes_of_variables();
+  for (int i = 0; i < 2000; ++i) {
+    const Tensor value = ones({64});
+    std::atomic<int> ready{0};
+    const auto make = [&] {
+      for (++ready; ready < 2;) {
+      }
+      return Variable(value);
+    };
+    std::thread other(make);
+    make();
+    other.join();
+  }
+  EXPECT_EQ(bytes_of_variables(), before);
 }
 
 TEST(memory, cached_blocks_can_be_given_back) {
@@ -253,6 +297,39 @@ TEST(thread_pool, lanes_have_one_task_at_a_time) {
       EXPECT_EQ(message, "3");
     }
   }
+  config::set_threads(0);
+}
+
+[[noreturn]] void ask_for_more_threads_than_allowed() {
+  const rlimit few{8, 8};
+  if (getuid() == 0 && setuid(65534) != 0) std::_Exit(1);  // root has no limit
+  if (setrlimit(RLIMIT_NPROC, &few) != 0) std::_Exit(1);
+  const Error error = error_of([] { config::set_threads(64); });
+  std::cerr << error.what();
+  std::_Exit(error.code() == ErrorCode::resource_exhausted ? 0 : 1);
+}
+
+// In a process of its own, which has no right to more than a few.
+TEST(thread_pool, threads_that_the_system_refuses_are_an_error) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(ask_for_more_threads_than_allowed(), ::testing::ExitedWithCode(0),
+              "refused a thread: expected 64 of them, got [1-8];");
+}
+
+struct AskingPool final : ThreadPool {
+  ~AskingPool() override { seen = config::threads(); }
+  int threads() const override { return 7; }
+  void run(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) override {
+    for (std::int64_t i = 0; i < tasks; ++i) body(i);
+  }
+  static inline int seen = 0;
+};
+
+TEST(thread_pool, one_that_is_replaced_may_ask_for_the_next_as_it_ends) {
+  config::set_thread_pool(std::make_shared<AskingPool>());
+  EXPECT_EQ(config::threads(), 7);
+  config::set_threads(2);
+  EXPECT_EQ(AskingPool::seen, 2);
   config::set_threads(0);
 }
 

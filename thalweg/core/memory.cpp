@@ -66,14 +66,19 @@ std::string list_shares(const std::vector<MemoryInfo::Share>& list, std::size_t 
           list_shares(shares(), 5), list_shares(live_variables(), 5));
 }
 
-// Returns the bytes in use with these.
+// Returns the bytes in use with these. What is over the limit is never counted: it would be in the way of others.
 std::int64_t count_in(std::int64_t bytes, Owner by) {
   auto& count = counters();
   const auto limit = count.limit.load(std::memory_order_relaxed);
-  const auto now = count.in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  if (limit > 0 && now > limit) [[unlikely]] {
-    count.in_use.fetch_sub(bytes, std::memory_order_relaxed);
-    out_of_memory(bytes, by, true);
+  std::int64_t now = 0;
+  if (limit == 0) {
+    now = count.in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  } else {
+    auto before = count.in_use.load(std::memory_order_relaxed);
+    do {
+      now = before + bytes;
+      if (now > limit) out_of_memory(bytes, by, true);
+    } while (!count.in_use.compare_exchange_weak(before, now, std::memory_order_relaxed));
   }
   add_owned(by, bytes);
   return now;
@@ -148,10 +153,11 @@ Buffer::~Buffer() {
 }
 
 void Buffer::set_owner(memory::Owner owner) {
-  if (keep_ || owner == owner_) return;
-  memory::add_owned(owner_, -bytes_);
+  if (keep_) return;
+  const memory::Owner before = owner_.exchange(owner, std::memory_order_relaxed);
+  if (before == owner) return;
+  memory::add_owned(before, -bytes_);
   memory::add_owned(owner, bytes_);
-  owner_ = owner;
 }
 
 void* Buffer::operator new(std::size_t size) { return memory::take_object(static_cast<std::int64_t>(size)); }

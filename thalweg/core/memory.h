@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,7 +46,7 @@ class TW_API Buffer final : public Counted<Buffer> {
   void* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
   bool writable() const { return !keep_; }
-  void set_owner(memory::Owner owner);  // moves the count, e.g. from an op to a variable
+  void set_owner(memory::Owner owner);  // moves the count, e.g. from an op to a variable; by any thread
 
   static void* operator new(std::size_t size);
   static void operator delete(void* object, std::size_t size);
@@ -55,7 +56,7 @@ class TW_API Buffer final : public Counted<Buffer> {
       : data_(data), bytes_(bytes), owner_(owner), keep_(std::move(keep)) {}
   void* data_;
   std::int64_t bytes_;
-  memory::Owner owner_;
+  std::atomic<memory::Owner> owner_;
   std::shared_ptr<const void> keep_;
 };
 

@@ -37,18 +37,17 @@ inline void relax() { __builtin_ia32_pause(); }
 class OwnPool final : public ThreadPool {
  public:
   explicit OwnPool(int threads) {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    } catch (const std::exception& refusal) {
+      stop();
+      TW_FAIL(
+          resource_exhausted, "make_thread_pool", "use fewer threads: config::set_threads(1) needs the caller alone",
+          "the system refused a thread: expected {} of them, got {}; {}", threads, workers_.size() + 1, refusal.what());
+    }
   }
 
-  ~OwnPool() override {
-    {
-      std::lock_guard lock(mutex_);
-      stopping_ = true;
-      ++generation_;
-    }
-    wake_.notify_all();
-    for (auto& worker : workers_) worker.join();
-  }
+  ~OwnPool() override { stop(); }
 
   int threads() const override { return static_cast<int>(workers_.size()) + 1; }
 
@@ -70,6 +69,16 @@ class OwnPool final : public ThreadPool {
 
  private:
   static constexpr int kSpins = 4000;  // about 50 us of pauses on Zen 4
+
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      ++generation_;
+    }
+    wake_.notify_all();
+    for (auto& worker : workers_) worker.join();
+  }
 
   void take_tasks() {
     for (std::int64_t i = next_.fetch_add(1, std::memory_order_relaxed); i < tasks_;
@@ -149,6 +158,12 @@ class FirstError {
   std::exception_ptr error_;
 };
 
+// The one before ends outside of the lock: it may wait for work that asks for the current pool.
+void set_current_pool(std::shared_ptr<ThreadPool> pool) {
+  std::lock_guard lock(current().mutex);
+  current().pool.swap(pool);
+}
+
 void check_threads(const char* op, int lowest, int threads) {
   TW_CHECK_USER(threads >= lowest && threads <= 4096, op, "pass the number of cores to use",
                 "expected {} to 4096 threads, got {}", lowest, threads);
@@ -210,15 +225,10 @@ namespace config {
 
 void set_threads(int threads) {
   check_threads("set_threads", 0, threads);
-  auto pool = make_thread_pool(threads == 0 ? available_cores() : threads);
-  std::lock_guard lock(current().mutex);
-  current().pool = std::move(pool);
+  set_current_pool(make_thread_pool(threads == 0 ? available_cores() : threads));
 }
 
-void set_thread_pool(std::shared_ptr<ThreadPool> pool) {
-  std::lock_guard lock(current().mutex);
-  current().pool = std::move(pool);
-}
+void set_thread_pool(std::shared_ptr<ThreadPool> pool) { set_current_pool(std::move(pool)); }
 
 int threads() { return current_pool()->threads(); }
 
