@@ -246,6 +246,24 @@ TEST_P(ConvolutionTest, what_no_tap_sees_has_a_gradient_of_zero) {
   expect_exact(Provider::automatic, sized(apart));
 }
 
+// Along one axis, or all of them: taps that lie beside the image for every place of the result.
+TEST_P(ConvolutionTest, windows_wider_than_the_image_are_exact) {
+  for (const std::int64_t stride : {1, 2})
+    for (const std::int64_t kernel : {3, 5}) {
+      Convolution pixel = two_dimensional(GetParam(), 8, 1, 16, 32, kernel);
+      pixel.stride = {stride, stride, 1};
+      expect_exact(Provider::automatic, sized(pixel));
+      Convolution line = pixel;
+      line.spatial = 1, line.input = {3, 1, 1}, line.dilation = {2, 1, 1}, line.pad_before = line.pad_after = {4, 0, 0};
+      expect_exact(Provider::automatic, sized(line));
+      Convolution deep = pixel;
+      deep.spatial = 3, deep.batch = 1, deep.in_channels = 8, deep.out_channels = 11, deep.input = {3, 2, 2};
+      deep.kernel = {1, 5, 4}, deep.stride = {1, 3, 2}, deep.pad_before = {0, 1, 1}, deep.pad_after = {0, 2, 1};
+      expect_exact(Provider::automatic, sized(deep));
+      if (HasFatalFailure()) return;
+    }
+}
+
 TEST_P(ConvolutionTest, zero_sizes_are_fine) {
   Convolution empty = two_dimensional(GetParam(), 0, 4, 2, 3, 3);
   expect_exact(Provider::automatic, empty);

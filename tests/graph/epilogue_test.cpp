@@ -57,6 +57,10 @@ std::vector<Case> cases() {
        {{300, 256}, {256, 96}, {}},
        [](const List& in) { return one(matmul(in[0], in[1]) * in[2]); },
        1},
+      {"a number beside one column",
+       {{64, 32}, {32, 1}, {}},
+       [](const List& in) { return one(relu(matmul(in[0], in[1]) + in[2])); },
+       1},
       {"two results",
        {{300, 256}, {256, 96}, {96}},
        [](const List& in) {
@@ -164,6 +168,26 @@ TEST(Epilogues, pass_by_updates) {
   const auto expected = train(false), got = train(true);
   for (std::size_t i = 0; i < expected.size(); ++i)
     ASSERT_NEAR(got[i], expected[i], 1e-5 * (1 + std::abs(expected[i])));
+}
+
+// An update is not made before a node that may refuse its values: the call that is refused leaves everything as it was.
+TEST(Epilogues, stay_behind_checks) {
+  const Variable weights(random::normal({256, 256}, {.seed = 1}));
+  optim::SGD sgd({.learning_rate = 0.1});
+  const Tensor table = random::normal({10, 4}, {.seed = 2}), x = random::normal({2048, 256}, {.seed = 3});
+  const auto step = function([&](const Tensor& in, const Tensor& rows) {
+    GradientTape tape;
+    const std::vector<Variable> list{weights};
+    const auto gradients = tape.gradient(reduce_sum(square(matmul(in, weights))), list);
+    Tensor looked_up = gather(table, rows);
+    sgd.apply(gradients, list);
+    return looked_up;
+  });
+  const auto before = weights.value().to_vector<float>();
+  EXPECT_THROW(step(x, Tensor::from(std::vector<std::int32_t>{1, 99}, {2})), Error);
+  EXPECT_EQ(weights.value().to_vector<float>(), before);
+  step(x, Tensor::from(std::vector<std::int32_t>{1, 9}, {2}));
+  EXPECT_NE(weights.value().to_vector<float>(), before);
 }
 
 // Counts how often each element is told of.

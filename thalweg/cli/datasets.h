@@ -27,6 +27,7 @@ struct Datasets {
   std::optional<data::Dataset> whole = {};  // single examples in the order of the file, where it was surveyed
   std::int64_t examples = 0;                // of an epoch
   std::vector<std::string> files = {};      // that were read; none: they are generated
+  std::vector<std::uint64_t> lengths = {};  // of the files, as the run begins
   bool one_example_a_file = false;
   bool streamed = false;                                 // from files, worth a thread that reads ahead
   models::Settings settings = {};                        // sizes that the data ask of the model: classes, vocabulary

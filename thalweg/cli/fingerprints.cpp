@@ -58,11 +58,10 @@ std::string content_of(const std::string& path) {
   return counted(static_cast<std::int64_t>(length), "byte") + ", hash " + hash.text();
 }
 
-std::string lengths_of(const std::vector<std::string>& files, const std::optional<BrokenFile>& broken) {
+std::string names_and_lengths(const std::vector<std::string>& files, const std::vector<std::uint64_t>& lengths) {
   Hash hash;
-  for (const auto& path : files) {
-    const std::uint64_t length = broken && path == broken->path ? broken->bytes : length_of(path);
-    const std::string line = path + ' ' + std::to_string(length) + '\n';
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string line = files[i] + ' ' + std::to_string(lengths[i]) + '\n';
     hash.add(line.data(), line.size());
   }
   return counted(static_cast<std::int64_t>(files.size()), "file") + ", hash of names and lengths " + hash.text();
@@ -70,22 +69,29 @@ std::string lengths_of(const std::vector<std::string>& files, const std::optiona
 
 }  // namespace
 
-std::optional<BrokenFile> broken_file(const std::vector<std::string>& files, const std::string& error) {
+std::vector<std::uint64_t> lengths_of(const std::vector<std::string>& files) {
+  std::vector<std::uint64_t> lengths;
+  for (const auto& path : files) lengths.push_back(length_of(path));
+  return lengths;
+}
+
+std::optional<BrokenFile> broken_file(const std::vector<std::string>& files, const std::vector<std::uint64_t>& lengths,
+                                      const std::string& error) {
   std::optional<BrokenFile> found;
-  for (const auto& path : files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string& path = files[i];
     if (error.find(path) == std::string::npos || (found && found->path.size() >= path.size())) continue;
     std::error_code fault;
-    const auto bytes = fs::file_size(path, fault);
-    if (!fault) found = {path, bytes};
+    if (fs::exists(path, fault)) found = {path, lengths[i]};
   }
   return found;
 }
 
-Fingerprints fingerprints(const std::vector<std::string>& files, const std::optional<BrokenFile>& broken) {
+Fingerprints fingerprints(const std::vector<std::string>& files, const std::vector<std::uint64_t>& lengths) {
   Fingerprints found;
   const std::size_t step = std::max<std::size_t>(1, (files.size() + most_files - 1) / most_files);
   for (std::size_t i = 0; i < files.size(); i += step) found[files[i]] = content_of(files[i]);
-  if (step > 1) found["all files"] = lengths_of(files, broken);
+  if (step > 1) found["all files"] = names_and_lengths(files, lengths);
   return found;
 }
 

@@ -99,6 +99,7 @@ bool Run::labels_are_classes() const {
 void Run::make_data() {
   datasets_ = load_datasets(
       {options_.data, batch_, options_.subset, options_.seed, !labels_are_classes(), options_.loss}, step_, settings_);
+  datasets_.lengths = lengths_of(datasets_.files);
   const bool among_classes = options_.loss.starts_with("categorical_") || options_.loss == "kl_divergence";
   if (step_.model == "recsys" && (among_classes || options_.loss == sparse_loss))
     throw UsageError("expected a loss of numbers with recsys, whose labels are 0 or 1, got --loss " + options_.loss);
@@ -161,7 +162,7 @@ std::string Run::config() const {
                           {"model", options_.model},
                           {"settings", settings_},
                           {"data", datasets_.name},
-                          {"files", fingerprints(datasets_.files)},
+                          {"files", fingerprints(datasets_.files, datasets_.lengths)},
                           {"examples", datasets_.examples},
                           {"batch", batch_},
                           {"epochs", epochs_},

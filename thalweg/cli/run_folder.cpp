@@ -38,8 +38,11 @@ std::optional<BrokenFile> broken_of(const ordered_json& before, const std::strin
 
 void check_files(const std::string& folder, const ordered_json& before, const Datasets& datasets,
                  const std::optional<BrokenFile>& broken) {
+  auto lengths = datasets.lengths;
+  for (std::size_t i = 0; broken && i < lengths.size(); ++i)
+    if (datasets.files[i] == broken->path) lengths[i] = broken->bytes;
   Fingerprints now;
-  for (const auto& [path, content] : fingerprints(datasets.files, broken)) now[as_text(path)] = content;
+  for (const auto& [path, content] : fingerprints(datasets.files, lengths)) now[as_text(path)] = content;
   std::optional<BrokenFile> named = broken;
   if (named) named->path = as_text(named->path);
   check_unchanged(folder, before["files"].get<Fingerprints>(), now, named);
@@ -135,11 +138,15 @@ FolderLock prepare(const std::string& folder, const Run& run, bool resume) {
 
 std::string note_damage(const std::string& folder, const Datasets& datasets, const std::string& error) {
   const std::string go_on = "then go on with --out " + folder + " --resume";
-  const auto broken = datasets.one_example_a_file ? broken_file(datasets.files, error) : std::nullopt;
-  auto config = config_of(folder);
-  if (!broken || !config.is_object()) return "bring the data back as they were, " + go_on;
-  config["broken"] = {{"file", as_text(broken->path)}, {"bytes", broken->bytes}};
-  replace_file(folder + "/config.json", config.dump(1) + "\n");
+  const auto broken = datasets.one_example_a_file ? broken_file(datasets.files, datasets.lengths, error) : std::nullopt;
+  try {
+    auto config = config_of(folder);
+    if (!broken || !config.is_object()) return "bring the data back as they were, " + go_on;
+    config["broken"] = {{"file", as_text(broken->path)}, {"bytes", broken->bytes}};
+    replace_file(folder + "/config.json", config.dump(1) + "\n");
+  } catch (const Error&) {  // what could not be read matters more
+    return "bring the data back as they were, " + go_on;
+  }
   return "fetch the file again, or put another image of its class in its place, under the same name; " + go_on;
 }
 

@@ -34,10 +34,7 @@ class StepLines : public train::Callback {
     file_.open(path_, std::ios::app);
     if (!print_) planning_.emplace("the first step is planned and run");
   }
-  void on_end(train::Session& session) override {
-    planning_.reset();
-    ended_ = true, steps_ = session.step;
-  }
+  void on_end(train::Session&) override { planning_.reset(); }
   void on_step_end(train::Session& session) override {
     planning_.reset();
     seconds_ += session.step_seconds + session.wait_seconds;
@@ -70,8 +67,6 @@ class StepLines : public train::Callback {
   std::int64_t planned() const { return planned_; }
   std::int64_t measured() const { return measured_; }
   double loss() const { return loss_; }
-  bool ended() const { return ended_; }  // all callbacks have been told of it
-  std::int64_t steps() const { return steps_; }
   bool data_are_finite() const { return data_are_finite_; }  // looked at where the loss is not
 
  private:
@@ -105,12 +100,23 @@ class StepLines : public train::Callback {
   const bool print_;
   const std::int64_t items_;
   double seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
-  bool data_are_finite_ = true, ended_ = false;
-  std::int64_t steps_ = 0, done_ = 0, planned_ = 0, measured_ = 0;
+  bool data_are_finite_ = true;
+  std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
+};
+
+// The last callback: when it is told of the end, all others have been, and the last step is saved.
+class Saved : public train::Callback {
+ public:
+  void on_end(train::Session& session) override { steps_ = session.step; }
+  std::optional<std::int64_t> steps() const { return steps_; }
+
+ private:
+  std::optional<std::int64_t> steps_;
 };
 
 std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, const std::string& folder,
-                                                 const std::shared_ptr<StepLines>& lines) {
+                                                 const std::shared_ptr<StepLines>& lines,
+                                                 const std::shared_ptr<Saved>& saved) {
   std::vector<train::CallbackPointer> list{
       lines, train::tensorboard(folder, {.gradient_norms_every = options.monitor_every}), train::stop_on_nan()};
   if (!options.json) list.push_back(train::progress_bar());
@@ -120,6 +126,7 @@ std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, co
   list.push_back(train::checkpoint_every(
       folder + "/checkpoints",
       {.epochs = options.checkpoint_every > 0 ? 0 : 1, .steps = options.checkpoint_every, .resume = options.resume}));
+  list.push_back(saved);
   return list;
 }
 
@@ -151,13 +158,14 @@ std::string hint_of_stop(const StepLines& lines, const Datasets& datasets, const
 // Of data that cannot be read: what has been saved, and how to go on.
 Run::Result train_or_tell(Run& run, const TrainOptions& options, const std::string& folder,
                           const std::shared_ptr<StepLines>& lines) {
+  const auto saved = std::make_shared<Saved>();
   try {
-    return run.train(callbacks_of(options, folder, lines));
+    return run.train(callbacks_of(options, folder, lines, saved));
   } catch (const Error& error) {
-    if (!lines->ended()) throw;
+    if (!saved->steps()) throw;
     const std::string text = error.what();
     throw Error(error.code(), "train",
-                "training stopped after step " + std::to_string(lines->steps()) +
+                "training stopped after step " + std::to_string(*saved->steps()) +
                     ", which is saved: " + text.substr(0, text.rfind("\n  hint: ")),
                 note_damage(folder, run.datasets(), text));
   }

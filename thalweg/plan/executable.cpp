@@ -25,6 +25,7 @@ bool is_light(const Program& program) {
 
 Executable::Executable(const Graph& graph, const MemoryPlan& memory) : arena_bytes_(memory.arena_bytes) {
   const Storages storages(graph);
+  const std::vector<bool> checking = checking_nodes(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (storages.is_view(node)) continue;
@@ -37,7 +38,7 @@ Executable::Executable(const Graph& graph, const MemoryPlan& memory) : arena_byt
       }
     steps_.push_back({node.op, first, static_cast<std::uint32_t>(node.inputs.size()),
                       static_cast<std::uint32_t>(node.outputs.size()), memory.scratch[i], memory.workspace[i],
-                      node.layer, node.info});
+                      node.layer, node.info, checking[i]});
   }
   find_epilogues();
 }
@@ -76,13 +77,16 @@ bool Executable::is_epilogue(const Step& of, const Step& next) const {
          !overlap(outputs(next), scratch(of));
 }
 
-// Whether a step could as well run there: those between neither touch what it writes nor write what it reads.
+// Whether a step could as well run there: those between neither touch what it writes nor write what it reads, and none
+// of them may fail once it has written a variable.
 bool Executable::can_move(std::size_t step, std::size_t to) const {
   const Step& moved = steps_[step];
+  const bool writes_variables =
+      std::ranges::any_of(outputs(moved), [](const Entry& entry) { return entry.place.kind == Place::Kind::input; });
   return std::all_of(steps_.begin() + to, steps_.begin() + step, [&](const Step& other) {
-    return !overlap(outputs(moved), inputs(other)) && !overlap(outputs(moved), outputs(other)) &&
-           !overlap(outputs(moved), scratch(other)) && !overlap(inputs(moved), outputs(other)) &&
-           !overlap(inputs(moved), scratch(other));
+    return !(writes_variables && other.checks) && !overlap(outputs(moved), inputs(other)) &&
+           !overlap(outputs(moved), outputs(other)) && !overlap(outputs(moved), scratch(other)) &&
+           !overlap(inputs(moved), outputs(other)) && !overlap(inputs(moved), scratch(other));
   });
 }
 

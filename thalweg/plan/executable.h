@@ -26,6 +26,7 @@ class Executable {
     std::int64_t scratch_bytes;
     Layer layer;
     const OpInfo* info;
+    bool checks;                // may refuse its values
     bool has_epilogue = false;  // the next step runs within this one
   };
   struct Entry {

@@ -53,13 +53,14 @@ class OnRegions {
 
   // False: its elements come in another order.
   bool add(const Array& array) {
-    const bool whole = array.size() == size_, row = array.size() == columns_ && array.shape().last() == columns_;
     const std::int64_t bytes = size_of(array.dtype());
-    if (whole || array.size() == 1)
+    if (const bool whole = array.size() == size_; whole || array.size() == 1) {
       operands_.push_back({array.as<const std::byte>(), whole ? columns_ * bytes : 0, whole ? bytes : 0});
-    else if (row)
-      operands_.push_back({repeated(array), 0, bytes});
-    return whole || row || array.size() == 1;
+      return true;
+    }
+    if (array.size() != columns_ || array.shape().last() != columns_) return false;
+    operands_.push_back({repeated(array), 0, bytes});
+    return true;
   }
 
   // A row that all rows read: copied until it serves several of them at once, if there is room for it.

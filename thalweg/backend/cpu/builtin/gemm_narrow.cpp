@@ -38,16 +38,12 @@ namespace {
 HWY_EXPORT(narrow_f32);
 HWY_EXPORT(narrow_f64);
 
-template <class T>
-std::int64_t scratch_of(const Product<T>& product) {
+}  // namespace
+
+std::int64_t narrow_scratch(const Product<float>& product) {
   if (product.k <= kNarrowDepth) return product.b_column == 1 ? 0 : product.k * product.n;
   return product.a_row == 1 ? 0 : round_up(product.k, 16) * product.n;
 }
-
-}  // namespace
-
-std::int64_t narrow_scratch(const Product<float>& product) { return scratch_of(product); }
-std::int64_t narrow_scratch(const Product<double>& product) { return scratch_of(product); }
 
 void multiply_narrow(const Product<float>& product, float* scratch) {
   HWY_DYNAMIC_DISPATCH(narrow_f32)(product, scratch);

@@ -10,8 +10,7 @@ inline constexpr std::int64_t kNarrowColumns = 24;  // at most
 inline constexpr std::int64_t kNarrowDepth = 16;    // at most, whatever the columns
 
 // scratch holds narrow_scratch elements.
-std::int64_t narrow_scratch(const Product<float>& product);
-std::int64_t narrow_scratch(const Product<double>& product);
+std::int64_t narrow_scratch(const Product<float>& product);  // of either type
 void multiply_narrow(const Product<float>& product, float* scratch);
 void multiply_narrow(const Product<double>& product, double* scratch);
 

@@ -153,10 +153,11 @@ void copy_reversed(const std::byte* from, std::byte* to, std::int64_t count) {
 
 template <int N>
 void copy_strided(const Loops& outer, const Loop& inner, const std::byte* from, std::byte* to) {
+  constexpr bool turns = turned_at_once<N> != 1;
   for_each_leaf(outer, from, to, inner.size, N,
                 [inner](const std::byte* source, std::byte* target, std::int64_t begin, std::int64_t end) {
                   if (inner.from == 0 && inner.to == N) return fill<N>(target + begin * N, source, end - begin);
-                  if constexpr (turned_at_once < N >> 1)
+                  if constexpr (turns)
                     if (inner.from == -N && inner.to == N)
                       return copy_reversed<N>(source - begin * N, target + begin * N, end - begin);
                   for (std::int64_t i = begin; i < end; ++i)
