@@ -111,13 +111,13 @@ done
 # An image of many that is cut short while the run goes on, to which it can be brought back.
 hole=$(find holes/b -name '*.png' | sort | sed -n 2p)
 endless=("${broken[@]/#2/1000000}")
-"$program" train "${endless[@]}" --data holes --out cut --json > cut_lines 2> "$err" &
-while kill -0 $! 2> /dev/null && [ ! -s cut_lines ]; do sleep 0.05; done
+"$program" train "${endless[@]}" --data holes --out shortened --json > lines 2> "$err" &
+while kill -0 $! 2> /dev/null && [ ! -s lines ]; do sleep 0.05; done
 cp "$hole" kept.png && head -c 50 kept.png > "$hole"
 wait $! && fault "an image that is cut short must end the run"
 says "$err" "training stopped after step [1-9][0-9]*, which is saved: .*$hole cannot be decoded"
 cp kept.png "$hole"
-run 0 train "${endless[@]}" --data holes --out cut --resume --steps "$(($(sed 's/step-//' cut/checkpoints/latest) + 1))"
+run 0 train "${endless[@]}" --data holes --out shortened --resume --steps "$(($(sed 's/step-//' shortened/checkpoints/latest) + 1))"
 
 run 0 train "${broken[@]}" --data holes --steps 1 --out one_step
 printf 'x' >> "$hole"
