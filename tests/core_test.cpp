@@ -224,10 +224,12 @@ TEST(variable, copies_alias_and_mismatches_are_refused) {
 }
 
 // In a process of its own, where no test has set a handler.
-TEST(log, warnings_are_lines_on_stderr_unless_a_handler_is_set) {
+TEST(log, the_library_is_silent_until_it_is_told_where_warnings_go) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
+        warn("zero");
+        set_log_handler(print_warning);
         warn("one\n  two");
         set_log_handler({});
         warn("three");

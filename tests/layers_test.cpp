@@ -220,6 +220,29 @@ TEST(normalization_layer, data_in_parts_count_as_one) {
   EXPECT_TRUE(near(back(whole(data)), data, 1e-13));
 }
 
+// Built or not: weights are never made integers.
+TEST(layers, with_weights_refuse_integers) {
+  Dense dense({.units = 3});
+  EinsumDense einsum({.equation = "ab,bc->ac", .output_shape = {3}});
+  BatchNorm batch_norm;
+  LayerNorm layer_norm;
+  Normalization normalization;
+  PReLU prelu;
+  Conv2D convolution({.filters = 2, .kernel_size = 1});
+  LSTM lstm({.units = 2});
+  const Tensor rows = numbers({4, 2}), images = numbers({1, 2, 2, 1}), series = numbers({1, 2, 2});
+  for (int i = 0; i < 2; ++i) {
+    for (Layer* layer :
+         std::initializer_list<Layer*>{&dense, &einsum, &batch_norm, &layer_norm, &normalization, &prelu}) {
+      EXPECT_THROW((*layer)(cast(rows, i32)), Error) << i;
+      (*layer)(rows);
+    }
+    EXPECT_THROW(convolution(cast(images, u8)), Error) << i;
+    EXPECT_THROW(lstm(cast(series, i64)), Error) << i;
+    convolution(images), lstm(series);
+  }
+}
+
 TEST(layers, weights_do_not_stretch_an_input_of_other_sizes) {
   Normalization normalization;
   BatchNorm batch_norm;
@@ -234,6 +257,11 @@ TEST(layers, weights_do_not_stretch_an_input_of_other_sizes) {
   expect_error(ErrorCode::invalid_argument, {"[prelu]", "[3]", "[10, 1]"}, [&] { prelu(narrow); });
 }
 
+TEST(embedding_layer, floats_are_ids_without_their_fractions) {
+  Embedding layer({.input_dim = 7, .output_dim = 3});
+  EXPECT_TRUE(near(layer(tensor({1.f, 5.9f})), layer(tensor({1, 5})), 0));
+}
+
 TEST(embedding_layer, gradients_are_row_sparse_and_the_table_can_be_shared) {
   Embedding layer({.input_dim = 7, .output_dim = 3});
   EXPECT_THROW(layer.attend(ones({1, 3})), Error);
@@ -245,7 +273,7 @@ TEST(embedding_layer, gradients_are_row_sparse_and_the_table_can_be_shared) {
   EXPECT_TRUE(tape.gradient(rows, variables)[0].is_sparse());
   EXPECT_FALSE(tape.gradient(logits, variables)[0].is_sparse());
   Embedding other({.input_dim = 7, .output_dim = 3});
-  EXPECT_THROW(other(ones({2})), Error);
+  EXPECT_THROW(other(ones({2}, boolean)), Error);
 }
 
 TEST(activation_layers, slopes_can_be_shared) {

@@ -96,6 +96,17 @@ TEST(optim_function, accumulation_is_predicated) {
   expect_same_compiled("lamb", made<Lamb>(LambOptions{.weight_decay = 0.1, .accumulate_steps = 3}));
 }
 
+TEST(optim_function, whether_an_update_was_made_is_never_known_in_a_trace) {
+  SGD sgd;
+  Variable w(scalar(1.f, f32), {.name = "w"});
+  const auto step = function([&](const Tensor& g) {
+    const Applied applied = sgd.apply({g}, {w});
+    EXPECT_THROW(static_cast<void>(static_cast<bool>(applied)), Error);
+    return applied.tensor();
+  });
+  EXPECT_TRUE(step(scalar(1.f, f32)).item<bool>());
+}
+
 TEST(optim_function, rates_change_between_calls) {
   expect_same_compiled("schedule", made<SGD>(SGDOptions{.learning_rate = schedules::cosine(0.1, 4, 0.1, 0.2, 2)}));
   expect_same_compiled("host",

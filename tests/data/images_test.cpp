@@ -70,6 +70,35 @@ TEST(images, png_and_jpeg_give_their_pixels) {
   EXPECT_EQ(scaled.to_vector<std::int64_t>()[1], 20);
 }
 
+// One pixel each. TensorFlow and Pillow drop alpha and keep the upper bits too.
+TEST(images, alpha_is_dropped_and_sixteen_bits_are_rounded) {
+  const auto file = [](std::initializer_list<int> header, std::initializer_list<int> data,
+                       std::initializer_list<int> check) {
+    const auto text = [](std::initializer_list<int> bytes) { return std::string(bytes.begin(), bytes.end()); };
+    const std::string begin =
+        text({0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13}) + "IHDR" + text({0, 0, 0, 1, 0, 0, 0, 1});
+    const std::string end = text({0, 0, 0, 0}) + "IEND" + text({0xae, 0x42, 0x60, 0x82});
+    return begin + text(header) + text({0, 0, 0, static_cast<int>(data.size())}) + "IDAT" + text(data) + text(check) +
+           end;
+  };
+  // 65535, 32768, 0
+  const TestFile fine(".png",
+                      file({16, 2, 0, 0, 0, 0xc0, 0xe7, 0x8f, 0x9d},
+                           {0x78, 0x9c, 0x63, 0xf8, 0xff, 0xbf, 0x81, 0x81, 0x81, 0x01, 0x00, 0x0c, 0xfc, 0x02, 0x7f},
+                           {0xa3, 0x77, 0x94, 0xcc}));
+  // grey 100, alpha 128
+  const TestFile grey(
+      ".png", file({8, 4, 0, 0, 0, 0xb5, 0x1c, 0x0c, 0x02},
+                   {0x78, 0x9c, 0x63, 0x48, 0x69, 0x00, 0x00, 0x01, 0x4b, 0x00, 0xe5}, {0x66, 0xf4, 0x9b, 0x2f}));
+  EXPECT_EQ(load_image(fine.path(), {.channels = 3}).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{255, 128, 0}));
+  EXPECT_EQ(load_image(grey.path(), {.channels = 1}).to_vector<std::int64_t>(), (std::vector<std::int64_t>{100}));
+  EXPECT_EQ(load_image(grey.path(), {.channels = 3}).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{100, 100, 100}));
+  EXPECT_EQ(load_image(grey.path(), {.channels = 4}).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{100, 100, 100, 128}));
+}
+
 TEST(images, folders_number_their_classes_by_name) {
   const TestFile folder;
   for (const char* name : {"dogs", "cats", "empty"}) std::filesystem::create_directories(folder.path() + "/" + name);

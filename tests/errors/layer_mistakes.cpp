@@ -41,9 +41,11 @@ const std::vector<Mistake> layers{
     {"convolution_with_too_many_kernel_sizes",
      [] { call<tw::nn::Conv1D>(tw::nn::ConvOptions{.filters = 4, .kernel_size = {3, 3}}, tw::zeros({2, 8, 6})); },
      invalid_argument, "conv1d", {"kernel_size of 1 numbers", "got [3, 3]"}},
-    {"embedding_of_floats",
-     [] { call<tw::nn::Embedding>(tw::nn::EmbeddingOptions{.input_dim = 4, .output_dim = 2}, tw::zeros({2})); },
-     invalid_argument, "embedding", {"integer ids", "got [2] f32", "tw::cast"}},
+    {"embedding_of_booleans",
+     [] {
+       call<tw::nn::Embedding>(tw::nn::EmbeddingOptions{.input_dim = 4, .output_dim = 2}, tw::zeros({2}, tw::boolean));
+     },
+     invalid_argument, "embedding", {"ids that are numbers", "got [2] boolean", "tw::cast"}},
     {"dropout_of_more_than_all",
      [] { call<tw::nn::Dropout>(tw::nn::DropoutOptions{.rate = 1.5}, tw::zeros({2})); },
      invalid_argument, "dropout", {"a rate from 0 to 1", "got 1.5"}},

@@ -171,6 +171,36 @@ TEST(Report, the_largest_batch_is_exact_where_the_batch_cannot_be_cut) {
 }
 
 // A constant as long as the batch is resized with it.
+// 64 examples take less than some smaller batches, since gradients of so few are never made.
+TEST(Report, the_largest_batch_fits_where_smaller_ones_do_not) {
+  tw::nn::Sequential model({tw::nn::dense(128, tw::relu), tw::nn::dense(128, tw::tanh), tw::nn::dense(1)});
+  model(tw::ones({1, 64}));
+  tw::optim::Adam adam({.global_clip_norm = 1.0});
+  const auto fits = [&](std::int64_t budget, std::int64_t n) {
+    const auto step = tw::function(
+        [&](const tw::Tensor& x) {
+          tw::GradientTape tape;
+          tw::Tensor loss = tw::reduce_mean(tw::square(model(x)));
+          adam.apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
+          return loss;
+        },
+        {.memory_budget = budget});
+    step.plan(tw::Spec{tw::f32, {n, 64}});
+  };
+  for (const std::int64_t budget : {500'000, 450'000, 420'000}) {
+    try {
+      fits(budget, 300);
+      ADD_FAILURE() << "300 examples fit " << budget;
+    } catch (const tw::InfeasibleBudget& none) {
+      const std::int64_t most = none.answer().largest_batch.value();
+      EXPECT_GT(most, 16);
+      EXPECT_NO_THROW(fits(budget, most)) << budget;
+      for (const std::int64_t more : {most + 1, 2 * most, std::int64_t{299}})
+        EXPECT_THROW(fits(budget, more), tw::InfeasibleBudget) << budget << ", " << more;
+    }
+  }
+}
+
 TEST(Report, the_largest_batch_counts_constants_that_are_cut) {
   const auto make = [](std::int64_t n, std::int64_t budget) {
     const tw::Tensor weights = tw::random::uniform({n, 4}, {.seed = 1});

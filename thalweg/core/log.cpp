@@ -11,7 +11,7 @@ namespace {
 
 struct Log {
   std::mutex mutex;
-  std::function<void(const std::string&)> handler = print_warning;
+  std::function<void(const std::string&)> handler = {};
 };
 
 Log& log() {

@@ -7,15 +7,15 @@
 
 namespace thalweg {
 
-// Where warnings go; print_warning if nothing was set. An empty handler makes the library silent. A handler may be
-// called by any thread; what it throws is dropped, and the warning printed.
+// Where warnings go: print_warning, or a function of your own. Without one the library is silent, as at the start. A
+// handler may be called by any thread; what it throws is dropped, and the warning printed.
 TW_API void set_log_handler(std::function<void(const std::string& message)> handler);
 
 // One line to stderr: "thalweg: warning: " and the message.
 TW_API void print_warning(const std::string& message);
 
 void warn(const std::string& message);
-bool is_silent();  // by an empty handler
+bool is_silent();  // without a handler
 
 // A line of a terminal at standard error that is drawn anew in its place, cut to the terminal's width. Warnings are
 // printed where it was, and it comes back with the next draw.

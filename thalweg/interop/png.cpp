@@ -1,5 +1,8 @@
 #include <png.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "thalweg/core/check.h"
 #include "thalweg/interop/image.h"
 #include "thalweg/interop/image_internal.h"
@@ -25,10 +28,24 @@ Tensor decode_png(const ImageBytes& image) {
   Png png;
   if (!png_image_begin_read_from_memory(&png.image, image.bytes.data(), image.bytes.size()))
     image.damaged(png.image.message);
-  png.image.format = format_of(image.channels);
+  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16 bits are the same numbers as 8, only finer
+  const bool drops_alpha = (png.image.format & PNG_FORMAT_FLAG_ALPHA) != 0 && image.channels < 4;
+  png.image.format = format_of(image.channels) | (drops_alpha ? PNG_FORMAT_FLAG_ALPHA : 0);
   Tensor pixels = image.allocate(png.image.height, png.image.width);
-  const png_color black = {0, 0, 0};  // what shows through where alpha is asked away
-  if (!png_image_finish_read(&png.image, &black, mutable_data(pixels), 0, nullptr)) image.damaged(png.image.message);
+  const auto read = [&](void* to) {
+    if (!png_image_finish_read(&png.image, nullptr, to, 0, nullptr)) image.damaged(png.image.message);
+  };
+  if (!drops_alpha) {
+    read(mutable_data(pixels));
+    return pixels;
+  }
+  // Colours as they are stored: what lies under a transparent pixel counts too.
+  const auto channels = static_cast<std::size_t>(image.channels);
+  std::vector<std::uint8_t> with_alpha(PNG_IMAGE_SIZE(png.image));
+  read(with_alpha.data());
+  auto* to = static_cast<std::uint8_t*>(mutable_data(pixels));
+  for (std::size_t from = 0; from < with_alpha.size(); from += channels + 1, to += channels)
+    std::copy_n(with_alpha.data() + from, channels, to);
   return pixels;
 }
 

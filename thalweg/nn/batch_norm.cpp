@@ -33,6 +33,7 @@ void BatchNorm::follow(Variable& moving, const Tensor& batch) const {
 
 // Statistics are those of the weights' dtype, for 16-bit inputs too.
 Tensor BatchNorm::call(const Tensor& x) {
+  check_floats(x.spec());
   const Shape& channels = moving_mean_.shape();
   const DType dtype = moving_mean_.dtype();
   const Tensor gamma = options_.scale ? gamma_.value() : ones(channels, dtype);

@@ -1,6 +1,7 @@
 #include "thalweg/nn/embedding.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/matmul/matmul.h"
 
@@ -10,13 +11,16 @@ void Embedding::build(const Spec& ids) {
   TW_CHECK_USER(options_.input_dim > 0 && options_.output_dim > 0, "embedding",
                 "name the table's size: {.input_dim = 1000, .output_dim = 64}",
                 "expected input_dim and output_dim above 0, got {} and {}", options_.input_dim, options_.output_dim);
-  TW_CHECK_USER(is_integer(ids.dtype), "embedding", "tw::cast(ids, tw::i32)", "expected integer ids, got {} {}",
+  TW_CHECK_USER(ids.dtype != boolean, "embedding", "tw::cast(ids, tw::i32)", "expected ids that are numbers, got {} {}",
                 ids.shape, ids.dtype);
   embeddings_ = add_variable("embeddings", {options_.input_dim, options_.output_dim}, options_.embeddings_initializer,
                              {.dtype = options_.dtype, .regularizer = options_.embeddings_regularizer});
 }
 
-Tensor Embedding::call(const Tensor& ids) { return embedding_lookup(embeddings_, ids); }
+// Floats are taken as integers, without their fractions, as in Keras.
+Tensor Embedding::call(const Tensor& ids) {
+  return embedding_lookup(embeddings_, is_float(ids.dtype()) ? cast(ids, i32) : ids);
+}
 
 Tensor Embedding::attend(const Tensor& x) const {
   const Call running(*this);

@@ -140,13 +140,19 @@ void Module::note_output(const Shape& shape) {
   warn_of_leftovers();
 }
 
-DType Module::weight_dtype(const Spec& x) {
+void Module::check_floats(const Spec& x) {
   TW_CHECK_USER(is_float(x.dtype), "layer", "tw::cast(x, tw::f32) makes floats of integers",
                 "expected an input of floats, got {} {}", x.shape, x.dtype);
+}
+
+DType Module::weight_dtype(const Spec& x) {
+  check_floats(x);
   return x.dtype == f64 ? f64 : f32;
 }
 
 Tensor Module::read(const Variable& weight, DType dtype) {
+  TW_CHECK_USER(is_float(dtype), "layer", "tw::cast(x, tw::f32) makes floats of integers",
+                "expected an input of floats, got {}", dtype);
   return weight.dtype() == dtype ? weight.value() : cast(weight.value(), dtype);
 }
 

@@ -94,6 +94,7 @@ class TW_API Module {
 
   // The dtype of weights for inputs of this one: f64 for f64; f32 for f32 and the 16-bit floats. Others are refused.
   static DType weight_dtype(const Spec& x);
+  static void check_floats(const Spec& x);  // of an input that meets weights
   // The weight as computations in `dtype` need it.
   static Tensor read(const Variable& weight, DType dtype);
 

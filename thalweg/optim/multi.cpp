@@ -167,6 +167,12 @@ void Multi::set_accumulate_steps(int steps) {
   for (const auto& choice : choices_) choice.optimizer->set_accumulate_steps(steps);
 }
 
+int Multi::accumulate_steps() const {
+  int steps = 1;
+  for (const auto& choice : choices_) steps = std::max(steps, choice.optimizer->accumulate_steps());
+  return steps;
+}
+
 void Multi::trim() {
   for (const auto& choice : choices_) choice.optimizer->trim();
 }

@@ -36,6 +36,7 @@ const Iterations& Optimizer::iterations() const { return pipeline_->iterations()
 Tensor Optimizer::learning_rate() const { return pipeline_->learning_rate(); }
 void Optimizer::set_learning_rate(double rate) { pipeline_->set_learning_rate(rate); }
 void Optimizer::set_accumulate_steps(int steps) { pipeline_->set_accumulate_steps(steps); }
+int Optimizer::accumulate_steps() const { return pipeline_->accumulate_steps(); }
 void Optimizer::trim() { pipeline_->trim(); }
 bool Optimizer::averages() const { return pipeline_->averages(); }
 void Optimizer::assign_averages() { pipeline_->assign_averages(); }

@@ -78,6 +78,7 @@ class TW_API Optimizer {
   virtual Tensor learning_rate() const;          // of the next update, f64
   virtual void set_learning_rate(double rate);   // where it is a number
   virtual void set_accumulate_steps(int steps);  // before the first apply()
+  virtual int accumulate_steps() const;          // calls that make one update
   // Gives up room for gradients that holds none. It is made for the largest that have come, and functions that were
   // traced with it are traced anew.
   virtual void trim();

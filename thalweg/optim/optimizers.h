@@ -205,6 +205,7 @@ class TW_API Multi : public Optimizer {
   Tensor learning_rate() const override;         // of `otherwise`
   void set_learning_rate(double rate) override;  // of all
   void set_accumulate_steps(int steps) override;
+  int accumulate_steps() const override;  // the most of any rule
   void trim() override;
   bool averages() const override;   // one of them does
   void assign_averages() override;  // of those that do

@@ -140,7 +140,10 @@ Applied Pipeline::finish(std::vector<Item>& items, Tensor due, Tensor* gradient_
   clip(items, norm);
   update(items, next_step(due));
   iterations_.assign_add(due.defined() ? cast(due, i64) : scalar(1, i64));
-  return Applied(due.defined() ? due : scalar(true, boolean));
+  if (due.defined()) return Applied(due);
+  const Tensor made = iterations_.value();
+  return Applied(is_symbolic(made) ? made > 0
+                                   : scalar(true, boolean));  // in a trace nothing that the host could ask for
 }
 
 Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, const Apply& options) {

@@ -45,6 +45,7 @@ class Pipeline {
   Tensor learning_rate() const;
   void set_learning_rate(double rate);
   void set_accumulate_steps(int steps);
+  int accumulate_steps() const { return options_.accumulate_steps; }
   void trim();
   bool averages() const { return options_.ema_momentum.has_value(); }
   void assign_averages();

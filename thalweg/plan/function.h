@@ -24,6 +24,7 @@ struct FunctionOptions {
   std::string name = "function";
   std::int64_t memory_budget = 0;        // bytes for everything but the arguments; 0: no limit
   Precision precision = Precision::f32;  // of products and activations: bf16 and f16 take half the bytes
+  Device device = {};                    // where it runs: the CPU
   int max_plans = 64;                    // plans kept; the one used longest ago goes first
   bool check_against_eager = false;      // runs the first step of each plan both ways and compares
   Buckets buckets = {};                  // lengths that an axis of the arguments is padded to

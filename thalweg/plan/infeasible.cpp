@@ -1,9 +1,9 @@
 #include "thalweg/plan/infeasible.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "thalweg/core/check.h"
-#include "thalweg/plan/resize_batch.h"
 #include "thalweg/plan/timeline.h"
 
 namespace thalweg {
@@ -14,6 +14,10 @@ bool fits(const Ladder& ladder, std::int64_t budget) {
   const auto rungs = ladder.rungs();
   return std::any_of(rungs.rbegin(), rungs.rend(),
                      [&](const Rung& rung) { return ladder.build_within(rung, budget).has_value(); });
+}
+
+std::int64_t largest_power_below(std::int64_t n) {
+  return n > 1 ? static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n - 1))) : 0;
 }
 
 std::string hint_of(const BudgetAnswer& answer, const std::string& obstacle) {
@@ -33,15 +37,18 @@ std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t bud
   const std::int64_t now = ladder.examples();
   const auto fits_with = [&](std::int64_t examples) {
     if (examples == now) return fits(ladder, budget);
-    auto graph = resize_batch(ladder.graph(), ladder.batch(), examples);
-    return graph && fits(Ladder(std::move(*graph), ladder.batch()), budget);
+    const auto resized = ladder.resized(examples);
+    return resized && fits(*resized, budget);
   };
-  if (!resize_batch(ladder.graph(), ladder.batch(), now + 1)) return std::nullopt;
-  std::int64_t good = 0, bad = now;
+  if (!ladder.resized(now + 1)) return std::nullopt;
+  std::int64_t good, bad = now;
   if (fits_with(now)) {
     if (now >= most_examples) return now;
     if (fits_with(most_examples)) return most_examples;
     for (good = now, bad = 2 * now; fits_with(bad); bad *= 2) good = bad;
+  } else {
+    // A batch may fit though a smaller one does not: gradients of few examples are never made. Hence by powers of two.
+    for (good = largest_power_below(now); good > 0 && !fits_with(good); good /= 2) bad = good;
   }
   while (bad - good > 1) {
     const std::int64_t middle = good + (bad - good) / 2;

@@ -12,6 +12,7 @@
 #include "thalweg/plan/join_products.h"
 #include "thalweg/plan/micro_batches.h"
 #include "thalweg/plan/rematerialise.h"
+#include "thalweg/plan/resize_batch.h"
 #include "thalweg/plan/schedule.h"
 
 namespace thalweg {
@@ -111,6 +112,12 @@ Compiled finish(Draft draft) {
 
 Ladder::Ladder(Graph graph, const std::vector<int>& asked, std::int64_t held_bytes)
     : graph_(std::move(graph)), batch_(batch_arguments(graph_, asked)), held_bytes_(held_bytes) {}
+
+std::optional<Ladder> Ladder::resized(std::int64_t examples) const {
+  auto graph = resize_batch(graph_, batch_, examples);
+  if (!graph) return std::nullopt;
+  return Ladder(std::move(*graph), batch_, held_bytes_);
+}
 
 Ladder ladder_of(const Graph& traced, const std::vector<int>& batch_arguments) {
   Graph graph = run_passes(traced);

@@ -27,6 +27,8 @@ class Ladder {
   Ladder(Graph graph, const std::vector<int>& batch_arguments, std::int64_t held_bytes = 0);
 
   std::vector<Rung> rungs() const;
+  // Those of the graph with another number of examples; none: the graph is not by examples.
+  std::optional<Ladder> resized(std::int64_t examples) const;
   Compiled build(const Rung& rung) const;
   // None if it does not fit, or the batch cannot be cut.
   std::optional<Compiled> build_within(const Rung& rung, std::int64_t budget) const;

@@ -29,6 +29,7 @@ struct TW_API Session {
   double loss = 0;                               // of the last step alone
   std::vector<std::string> gradient_names = {};  // of the trainable variables
   std::vector<double> gradient_norms = {};       // of the last step, where a callback wants them: before clipping
+  std::optional<double> accumulated_norm = {};   // of the mean of the gradients since the last update, if accumulated
   double step_seconds = 0;                       // of the last step, without waiting for data
   double wait_seconds = 0;                       // for the data of the last step
   const Plan* plan = nullptr;                    // of the largest step so far; null where steps are not compiled
@@ -39,7 +40,7 @@ struct TW_API Session {
 
   void stop(const std::string& reason);  // after this step
   bool over() const { return !history.stopped_because.empty() || history.interrupted || (steps > 0 && step >= steps); }
-  double gradient_norm() const;  // of all gradients together
+  double gradient_norm() const;  // of all gradients of the update together; with accumulation of their mean so far
   // What is not finite in the batch of the last step: "nan in the labels: value 0 of example 3 of the batch", or
   // nothing.
   std::string not_finite() const;

@@ -270,6 +270,7 @@ class Loop {
       for (const auto& variable : model_.module().trainable_variables())
         session_.gradient_names.push_back(variable.name());
     if (result.norms.defined()) session_.gradient_norms = result.norms.to_vector<double>();
+    if (result.norm.defined()) session_.accumulated_norm = result.norm.item<double>();
   }
 
   // What accumulated gradients are left over at the end of an epoch make an update. A part of an epoch is measured as a
@@ -336,6 +337,7 @@ class Loop {
 void Session::stop(const std::string& reason) { history.stopped_because = reason; }
 
 double Session::gradient_norm() const {
+  if (accumulated_norm) return *accumulated_norm;
   double squares = 0;
   for (const double norm : gradient_norms) squares += norm * norm;
   return std::sqrt(squares);

@@ -42,10 +42,11 @@ Tensor norms_of(const std::vector<Gradient>& gradients, const LossScale* scale) 
   return scale ? all / cast(scale->value(), f32) : all;
 }
 
-Tensorlist packed(const StepOptions& options, const Tensor& loss, const Tensor& predictions, const Tensor& norms) {
-  Tensorlist results{loss};
-  if (options.predictions) results.push_back(predictions);
-  if (options.norms) results.push_back(norms);
+Tensorlist packed(const StepOptions& options, const StepResult& result) {
+  Tensorlist results{result.loss};
+  if (options.predictions) results.push_back(result.predictions);
+  if (options.norms) results.push_back(result.norms);
+  if (result.norm.defined()) results.push_back(result.norm);
   return results;
 }
 
@@ -57,16 +58,22 @@ Tensorlist train_on(const Model& model, const StepOptions& options, optim::Optim
   const Tensor loss = loss_of(model, options, element, predictions);
   const auto variables = model.module().trainable_variables();
   const auto gradients = tape.gradient(options.scale ? options.scale->scale(loss) : loss, variables);
-  const Tensor norms = options.norms ? norms_of(gradients, options.scale) : Tensor();
-  optimizer.apply(gradients, variables, {.examples = element[0].shape()[0], .loss_scale = options.scale});
-  return packed(options, loss, predictions, norms);
+  StepResult result{loss, predictions, {}, {}};
+  if (options.norms) result.norms = norms_of(gradients, options.scale);
+  // Of one update alone the norm is that of its gradients.
+  const bool accumulates = options.norms && optimizer.accumulate_steps() > 1;
+  optimizer.apply(gradients, variables,
+                  {.examples = element[0].shape()[0],
+                   .loss_scale = options.scale,
+                   .gradient_norm = accumulates ? &result.norm : nullptr});
+  return packed(options, result);
 }
 
 Tensorlist look_at(const Model& model, const StepOptions& options, const Tensorlist& element) {
   const auto training = nn::training(false);
   Tensor predictions;
   const Tensor loss = loss_of(model, options, element, predictions);
-  return packed(options, loss, predictions, {});
+  return packed(options, {loss, predictions, {}, {}});
 }
 
 std::function<Tensorlist(const Tensorlist&)> body_of(const Model& model, const StepOptions& options,
@@ -152,9 +159,11 @@ BatchFunction::BatchFunction(std::string name, const Model& model, const StepOpt
 
 StepResult BatchFunction::operator()(const data::Element& element) const {
   Tensorlist results = options_.eager ? body_(list_of(element)) : compiled_(list_of(element));
-  StepResult result{results[0], {}, {}};
-  if (options_.predictions) result.predictions = results[1];
-  if (options_.norms) result.norms = results.back();
+  StepResult result{results[0], {}, {}, {}};
+  std::size_t next = 1;
+  if (options_.predictions) result.predictions = results[next++];
+  if (options_.norms) result.norms = results[next++];
+  if (next < results.size()) result.norm = results[next];
   return result;
 }
 

@@ -37,6 +37,7 @@ StepOptions training_step(const char* caller, const FitOptions& options, LossSca
 struct StepResult {
   Tensor loss, predictions;
   Tensor norms;  // [trainable variables], f32
+  Tensor norm;   // of the mean of what is accumulated; undefined where nothing is
 };
 
 // A function over elements that has the results of a step. Plans are made for each kind of element.
