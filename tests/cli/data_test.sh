@@ -43,6 +43,14 @@ run 0 train "${mlp[@]}" --data packed.csv.gz --checkpoint-every 1000 --out cut -
 cmp -s run/mlp/packed.csv.gz/checkpoints/step-270/model.safetensors cut/checkpoints/step-270/model.safetensors ||
   fault "resuming changed the weights"
 
+# A schedule lasts as long as the run, also where the 9 batches of an epoch are 3 updates, the last one of a single batch.
+for steps in 36 31; do
+  length=$([ $steps = 36 ] && echo --epochs 4 || echo --steps $steps)
+  run 0 train mlp --set hidden=16 --batch 16 --data table.csv --seed 3 --accumulate 4 --schedule linear --lr 0.01 $length --out "schedule$steps"
+  ! cmp -s "schedule$steps/checkpoints/step-27/model.safetensors" "schedule$steps/checkpoints/step-$steps/model.safetensors" ||
+    fault "the schedule must not end before the run"
+done
+
 # Data that have changed are noticed, though they are as long as before and have as many examples. Runs of versions that
 # did not look go on.
 swapped() { sed "$2s/.*/$(sed -n "$3p" "$1")/;$3s/.*/$(sed -n "$2p" "$1")/" "$1" > other && cp other "$1"; }

@@ -22,13 +22,13 @@ void check(const TrainOptions& options) {
     throw UsageError("expected --out DIR with --resume: the run to go on with");
 }
 
-// The rate over all steps of the run.
-optim::LearningRate scheduled(const std::string& name, double rate, std::int64_t steps) {
-  const auto all = static_cast<double>(std::max<std::int64_t>(1, steps));
+// The rate over all updates of the run.
+optim::LearningRate scheduled(const std::string& name, double rate, std::int64_t updates) {
+  const auto all = static_cast<double>(std::max<std::int64_t>(1, updates));
   if (name == "cosine") return schedules::cosine(rate, all);
   if (name == "linear") return schedules::polynomial(rate, all, 0);
   if (name == "exponential") return schedules::exponential(rate, all, 0.01);
-  if (name == "one-cycle") return schedules::one_cycle(rate, std::max<std::int64_t>(1, steps));
+  if (name == "one-cycle") return schedules::one_cycle(rate, std::max<std::int64_t>(1, updates));
   return rate;
 }
 
@@ -115,10 +115,19 @@ void Run::make_data() {
   steps_ = steps_ == 0 ? epochs_ * epoch_steps_ : std::min(steps_, epochs_ * epoch_steps_);
 }
 
+// What is left over at the end of an epoch makes an update too; where --steps end within one it does not, nor where
+// they end with one that fit does not know the length of.
+std::int64_t Run::updates() const {
+  const std::int64_t each = options_.accumulate, of_an_epoch = (epoch_steps_ + each - 1) / each;
+  const bool end_is_seen = options_.steps != steps_ || datasets_.training->cardinality() >= 0;
+  const std::int64_t whole = (end_is_seen ? steps_ : steps_ - 1) / epoch_steps_;
+  return whole * of_an_epoch + (steps_ - whole * epoch_steps_) / each;
+}
+
 void Run::make_optimizer() {
   choice_ = models::choose_optimizer(step_.optimizer, options_.optimizer);
   rate_ = options_.lr ? *options_.lr : usual_rate(choice_);
-  choice_.learning_rate = scheduled(options_.schedule, rate_, steps_ / options_.accumulate);
+  choice_.learning_rate = scheduled(options_.schedule, rate_, updates());
   if (options_.weight_decay) choice_.weight_decay = options_.weight_decay;
   if (options_.clip_norm || options_.clip_value || options_.global_clip_norm) {
     choice_.clip_norm = options_.clip_norm;

@@ -52,6 +52,7 @@ class Run {
   bool labels_are_classes() const;
   void make_data();
   void make_optimizer();
+  std::int64_t updates() const;  // of the optimizer, in all
 
   const TrainOptions options_;
   models::Settings settings_;
