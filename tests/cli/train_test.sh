@@ -221,7 +221,8 @@ for arguments in 'train' 'train nonsense' 'train cnn --epochs 0' 'train cnn --op
                  'train cnn --clip-norm 1 --clip-value 1' 'train cnn --resume' 'train gpt' 'train cnn --memory-budget 1GB' \
                  'train mlp --data shapes' 'train cnn --eager --precision bf16' 'train cnn --eager --memory-budget 1GiB' 'tune cnn --grid lr' 'train cnn --precision f8' \
                  'train cnn --lr nan' 'train cnn --seed -1' 'tune cnn --grid lr=-1' 'tune cnn --grid precision=f8' \
-                 'tune cnn --grid nonsense=1' 'tune cnn --grid lr=1 --grid lr=2' 'tune cnn --grid batch=0,32'; do
+                 'tune cnn --grid nonsense=1' 'tune cnn --grid lr=1 --grid lr=2' 'tune cnn --grid batch=0,32' \
+                 'tune cnn --grid memory-budget=abc,1MiB'; do
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '
