@@ -155,6 +155,20 @@ run 1 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_
 says "$err" 'all runs failed, the first one with: \[tune\] it has a test loss, which does not compare with a test accuracy'
 run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
 says "$err" 'expected one --loss where the loss is the score'
+# Too few examples for a test: the training loss is the score, the smallest is the best, and those of two losses differ.
+printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
+few=(mlp --data few.csv --set hidden=8 --epochs 20 --batch 6)
+run 0 tune "${few[@]}" --grid lr=1e-6,1e-2
+says "$out" '^lr +training loss  seconds'
+says "$out" '^best: --lr 1e-2 '
+run 0 tune "${few[@]}" --grid lr=1e-6,1e-2 --json
+python3 - "$out" << 'EOP' || fault "tune without a test"
+import json, sys
+*rows, last = [json.loads(line) for line in open(sys.argv[1])]
+assert last["score_name"] == "training loss" and last["score"] == min(row["score"] for row in rows), last
+EOP
+run 2 tune "${few[@]}" --grid loss=sparse_categorical_crossentropy,mean_squared_error
+says "$err" 'expected one --loss where the loss is the score'
 run 2 tune "${small[@]}" --schedule cosine
 says "$err" '^error: expected a constant rate where one is searched for, got --schedule cosine'
 run 2 tune "${small[@]}" --steps 1
