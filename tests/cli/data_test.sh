@@ -24,6 +24,7 @@ for data in idx packed_idx idx/train-images-idx3-ubyte images; do
 done
 learns images "${mlp[@]}"
 grep -q '"classes": "3"' run/cnn/images/config.json || fault "the data must tell the classes"
+grep -q '"inputs": "4"' run/mlp/table.csv/config.json || fault "the data must tell the inputs"
 [ "$(grep -c '"grad_norm"' run/cnn/idx/log.jsonl)" -eq $((12 * 8)) ] || fault "120 images are 8 batches"
 [ "$(grep -c '"grad_norm"' run/mlp/table.csv/log.jsonl)" -eq $((30 * 9)) ] || fault "144 of 160 rows are 9 batches"
 

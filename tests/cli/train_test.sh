@@ -25,6 +25,9 @@ assert last["final"] is True and last["steps"] == 9 and last["out"] == "whole" a
 assert 0 < last["peak_bytes_measured"] <= last["peak_bytes_planned"] <= 4 << 20 and last["items_per_s"] > 0
 config = json.load(open("whole/config.json"))
 assert config["model"] == "cnn" and config["batch"] == 16 and config["lr"] == 0.001 and config["settings"]["classes"] == "3"
+assert config["loss"] == "sparse_categorical_crossentropy" and config["subset"] == 96, config
+assert config["checkpoint_every"] == 0 and config["monitor_every"] == 10, config
+assert config["sizes"] == {"filters": "4", "hidden": "8", "classes": "3", "size": "12", "channels": "3"}, config
 files = os.listdir("whole")
 assert any(name.startswith("events.out.tfevents.") for name in files), files
 assert {"config.json", "log.jsonl", "plan.svg", "report.html", "checkpoints"} <= set(files), files
@@ -75,6 +78,7 @@ run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume
 run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt
 says "$out" '^sample:$'
 says "$out" '^test loss [0-9]'
+for size in '"size": "nano"' '"layers": "1"' '"dropout": "0"' '"vocabulary": "[0-9]+"'; do says gpt/config.json "$size"; done
 
 # A subset is one of the test, too: of its six rows the last two, of labels that nothing comes near, are left out.
 python3 - << 'EOP'
@@ -103,6 +107,21 @@ fi
 
 run 0 train recsys --loss binary_crossentropy --set rows=50 --set tables=3 --batch 64 --steps 3 --out clicks
 run 2 train recsys --loss sparse_categorical_crossentropy --steps 3 --out none
+
+# A run that an older version began did not name the model's loss, nor sizes that nobody had set.
+older=(recsys --set rows=50 --set tables=3 --batch 64 --out recsys)
+python3 - << 'EOP'
+import json
+config = json.load(open("recsys/config.json"))
+assert config["loss"] == "binary_crossentropy" and config["sizes"]["bottom"] == "64,16", config
+for key in ("sizes", "subset", "checkpoint_every", "monitor_every"): del config[key]
+config["loss"] = "the model's own"
+json.dump(config, open("recsys/config.json", "w"))
+EOP
+run 1 train "${older[@]}" --steps 4 --loss huber --resume
+says "$err" 'the run in recsys has loss "binary_crossentropy", got "huber"'
+run 0 train "${older[@]}" --steps 4 --resume
+says recsys/config.json '"loss": "binary_crossentropy"'
 
 # Runs that begin in the same second have folders of their own.
 children=()

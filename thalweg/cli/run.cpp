@@ -162,6 +162,16 @@ Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
   return result;
 }
 
+const char* Run::own_loss() const { return step_.model == "recsys" ? "binary_crossentropy" : sparse_loss; }
+
+// Of the model as it is built: layers take the sizes of their inputs from the data.
+models::Settings Run::sizes() const {
+  models::Settings all = step_.settings;
+  for (const auto& [name, size] : datasets_.input_sizes)
+    if (const auto found = all.find(name); found != all.end()) found->second = std::to_string(size);
+  return all;
+}
+
 std::string Run::config() const {
   using nlohmann::ordered_json;
   const auto optional = [](const std::optional<double>& value) {
@@ -169,10 +179,12 @@ std::string Run::config() const {
   };
   const ordered_json json{{"thalweg", version()},
                           {"model", options_.model},
-                          {"settings", settings_},
+                          {"settings", settings_},  // that were given or that the data ask for; --resume compares them
+                          {"sizes", sizes()},
                           {"data", datasets_.name},
                           {"files", fingerprints(datasets_.files, datasets_.lengths)},
                           {"examples", datasets_.examples},
+                          {"subset", options_.subset},
                           {"batch", batch_},
                           {"epochs", epochs_},
                           {"steps", steps_},
@@ -184,14 +196,16 @@ std::string Run::config() const {
                           {"clip_value", optional(choice_.clip_value)},
                           {"global_clip_norm", optional(choice_.global_clip_norm)},
                           {"accumulate", options_.accumulate},
-                          {"loss", options_.loss.empty() ? "the model's own" : options_.loss},
+                          {"loss", options_.loss.empty() ? own_loss() : options_.loss},
                           {"precision", options_.precision},
                           {"memory_budget", budget_},
                           {"device", options_.device},
                           {"threads", config::describe_hardware().threads},
                           {"processor", config::describe_hardware().cpu},
                           {"seed", options_.seed},
-                          {"eager", options_.eager}};
+                          {"eager", options_.eager},
+                          {"checkpoint_every", options_.checkpoint_every},
+                          {"monitor_every", options_.monitor_every}};
   return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";  // names of files may be any bytes
 }
 

@@ -46,10 +46,12 @@ class Run {
   // Of the test: its name in the logs, and in words.
   std::string metric() const { return measured_.metric ? measured_.metric->name() : "loss"; }
   const char* metric_title() const { return measured_.title; }
-  std::string config() const;  // one JSON object
+  const char* own_loss() const;  // of the model, by its name
+  std::string config() const;    // one JSON object
 
  private:
   bool labels_are_classes() const;
+  models::Settings sizes() const;
   void make_data();
   void make_optimizer();
   std::int64_t updates() const;  // of the optimizer, in all

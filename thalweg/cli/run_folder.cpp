@@ -57,10 +57,13 @@ ordered_json config_of(const std::string& folder) {
 }
 
 void check_resumed(const std::string& folder, const Run& run) {
-  const auto before = config_of(folder), now = ordered_json::parse(run.config());
+  auto before = config_of(folder);
+  const auto now = ordered_json::parse(run.config());
   if (!before.is_object())
     throw Error(ErrorCode::data_loss, "train", folder + "/config.json is damaged: it is no JSON object",
                 "bring the file back, or begin another run without --resume");
+  if (before.contains("loss") && before["loss"] == "the model's own")
+    before["loss"] = run.own_loss();  // older versions
   const auto broken = broken_of(before, folder, run.datasets());
   for (const char* key :
        {"model", "settings", "data", "examples", "batch", "optimizer", "lr", "schedule", "weight_decay", "clip_norm",
