@@ -110,7 +110,7 @@ run 2 train recsys --loss sparse_categorical_crossentropy --steps 3 --out none
 
 # A run that an older version began did not name the model's loss, nor sizes that nobody had set.
 older=(recsys --set rows=50 --set tables=3 --batch 64 --out recsys)
-python3 - << 'EOP'
+python3 - << 'EOP' || fault "config.json of recsys"
 import json
 config = json.load(open("recsys/config.json"))
 assert config["loss"] == "binary_crossentropy" and config["sizes"]["bottom"] == "64,16", config
@@ -198,6 +198,16 @@ run 0 tune --help
 tail -1 whole/log.jsonl > end.json
 run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --resume
 diff <(tail -1 whole/log.jsonl) end.json || fault "going on with a run that has ended changed its end"
+
+# One that has more steps than are asked for keeps them, and says so.
+for fewer in '--steps 4' '--epochs 1'; do
+  run 0 train "${small[@]}" $fewer --memory-budget 4MiB --out whole --resume
+  says "$err" '^warning: the run in whole has 9 steps already, more than the [46] asked for: it stays as it is$'
+  says whole/config.json '"epochs": 2,'
+  says whole/config.json '"steps": 9,'
+  [ "$(grep -c '"grad_norm"' whole/log.jsonl)" = 9 ] || fault "$fewer must not cut the log"
+  [ -e whole/checkpoints/step-9 ] || fault "$fewer must not take steps back"
+done
 
 # The shorter of --steps and --epochs is what a run has, and what its schedule is for.
 run 0 train "${small[@]}" --steps 500 --epochs 1 --schedule linear --out shorter

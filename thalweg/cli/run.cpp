@@ -172,7 +172,7 @@ models::Settings Run::sizes() const {
   return all;
 }
 
-std::string Run::config() const {
+std::string Run::config(std::int64_t done) const {
   using nlohmann::ordered_json;
   const auto optional = [](const std::optional<double>& value) {
     return value ? ordered_json(*value) : ordered_json();
@@ -186,8 +186,8 @@ std::string Run::config() const {
                           {"examples", datasets_.examples},
                           {"subset", options_.subset},
                           {"batch", batch_},
-                          {"epochs", epochs_},
-                          {"steps", steps_},
+                          {"epochs", std::max(epochs_, (done + epoch_steps_ - 1) / epoch_steps_)},
+                          {"steps", std::max(steps_, done)},
                           {"optimizer", choice_.name},
                           {"lr", rate_},
                           {"schedule", options_.schedule},

@@ -47,7 +47,8 @@ class Run {
   std::string metric() const { return measured_.metric ? measured_.metric->name() : "loss"; }
   const char* metric_title() const { return measured_.title; }
   const char* own_loss() const;  // of the model, by its name
-  std::string config() const;    // one JSON object
+  // One JSON object. A run that has so many steps already has them, whatever is asked for.
+  std::string config(std::int64_t done = 0) const;
 
  private:
   bool labels_are_classes() const;

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "thalweg/cli/fingerprints.h"
+#include "thalweg/cli/messages.h"
 
 namespace thalweg::cli {
 namespace {
@@ -85,6 +86,16 @@ bool has_run(const std::string& folder) {
   return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
 }
 
+// A run cannot be made shorter: what is done stays.
+std::int64_t steps_done(const std::string& folder, const Run& run) {
+  const auto saved = checkpoint::Manager(folder + "/checkpoints").steps();
+  const std::int64_t done = saved.empty() ? 0 : saved.back();
+  if (done > run.steps())
+    print_warning("the run in " + folder + " has " + counted(done, "step") + " already, more than the " +
+                  std::to_string(run.steps()) + " asked for: it stays as it is");
+  return done;
+}
+
 }  // namespace
 
 FolderLock::FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -135,7 +146,7 @@ FolderLock prepare(const std::string& folder, const Run& run, bool resume) {
   else
     fs::create_directories(folder, fault);  // the lock tells whether it is there
   FolderLock lock(folder);
-  replace_file(folder + "/config.json", run.config());
+  replace_file(folder + "/config.json", run.config(resume ? steps_done(folder, run) : 0));
   return lock;
 }
 
