@@ -247,6 +247,12 @@ says "$err" 'has lr 0.001, got 0.5'
 cp -r cut2 damaged && echo '{' > damaged/config.json
 run 1 train "${small[@]}" --steps 12 --memory-budget 4MiB --out damaged --resume
 says "$err" 'damaged/config.json is damaged: it is no JSON object'
+cp -r cut2 gone && rm -r gone/checkpoints/*
+cp -r gone before
+run 1 train "${small[@]}" --steps 12 --memory-budget 4MiB --out gone --resume
+says "$err" 'the run in gone has 9 steps in its log, but there is no checkpoint in gone/checkpoints to go on from'
+says "$err" 'hint: .*begin another run with another --out, or remove the folder'
+diff -r gone before || fault "a run without checkpoints must be left as it was"
 run 1 train "${small[@]}" --steps 1 --out /proc/nowhere
 says "$err" 'cannot write to /proc/nowhere'
 run 1 train "${small[@]}" --device cuda:0 --out cuda
@@ -254,6 +260,8 @@ says "$err" 'thalweg devices'
 run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
 says "$err" 'smallest feasible budget'
 smallest=$(grep -oE 'smallest feasible budget [0-9]+' "$err")
+cp -r small begun
+run 0 train "${small[@]}" --memory-budget 4MiB --steps 1 --out begun --resume
 run 0 train cnn --data shapes --subset 96 --batch 8 --set filters=4 --set size=12 --set channels=3 --steps 1 --out small  # nothing of the first try could be lost
 run 0 plan cnn --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 1KiB
 says "$out" "$smallest bytes"

@@ -86,10 +86,32 @@ bool has_run(const std::string& folder) {
   return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
 }
 
+// The last step that the log tells of; 0: none.
+std::int64_t logged_steps(const std::string& folder) {
+  std::ifstream file(folder + "/log.jsonl");
+  std::int64_t last = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto values = ordered_json::parse(line, nullptr, false);
+    if (values.is_object() && values.contains("step") && values["step"].is_number()) values["step"].get_to(last);
+  }
+  return last;
+}
+
+// Without a checkpoint a run would begin anew, and its log with it: only one that failed before its first step may.
+std::int64_t saved_steps(const std::string& folder) {
+  const auto saved = checkpoint::Manager(folder + "/checkpoints").steps();
+  if (!saved.empty()) return saved.back();
+  if (const auto steps = logged_steps(folder); steps > 0)
+    throw Error(ErrorCode::failed_precondition, "train",
+                "the run in " + folder + " has " + counted(steps, "step") +
+                    " in its log, but there is no checkpoint in " + folder + "/checkpoints to go on from",
+                "bring the checkpoints back, begin another run with another --out, or remove the folder");
+  return 0;
+}
+
 // A run cannot be made shorter: what is done stays.
 std::int64_t steps_done(const std::string& folder, const Run& run) {
-  const auto saved = checkpoint::Manager(folder + "/checkpoints").steps();
-  const std::int64_t done = saved.empty() ? 0 : saved.back();
+  const std::int64_t done = saved_steps(folder);
   if (done > run.steps())
     print_warning("the run in " + folder + " has " + counted(done, "step") + " already, more than the " +
                   std::to_string(run.steps()) + " asked for: it stays as it is");
