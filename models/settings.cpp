@@ -12,12 +12,26 @@ bool parse(const std::string& text, T& value) {
   return fault == std::errc() && end == text.data() + text.size();
 }
 
+template <class T>
+std::string text_of(T value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+std::string text_of(const std::vector<std::int64_t>& list) {
+  std::string text;
+  for (const auto value : list) text += (text.empty() ? "" : ",") + text_of(value);
+  return text;
+}
+
 }  // namespace
 
-const std::string* SettingsReader::find(const std::string& name) {
-  known_.insert(name);
+// None: nobody has set it, and `otherwise` is what it is.
+const std::string* SettingsReader::find(const std::string& name, const std::string& otherwise) {
   const auto found = settings_.find(name);
-  return found == settings_.end() ? nullptr : &found->second;
+  const bool is_set = found != settings_.end();
+  read_[name] = is_set ? found->second : otherwise;
+  return is_set ? &found->second : nullptr;
 }
 
 void SettingsReader::refuse(const std::string& name, const std::string& expected) const {
@@ -31,14 +45,14 @@ std::int64_t SettingsReader::count(const std::string& name, std::int64_t otherwi
 }
 
 double SettingsReader::number(const std::string& name, double otherwise) {
-  const std::string* text = find(name);
+  const std::string* text = find(name, text_of(otherwise));
   double value = otherwise;
   if (text && !parse(*text, value)) refuse(name, "a number");
   return value;
 }
 
 std::vector<std::int64_t> SettingsReader::counts(const std::string& name, const std::vector<std::int64_t>& otherwise) {
-  const std::string* text = find(name);
+  const std::string* text = find(name, text_of(otherwise));
   if (!text) return otherwise;
   std::vector<std::int64_t> list;
   for (std::size_t from = 0, end = 0; end != std::string::npos; from = end + 1) {
@@ -52,7 +66,7 @@ std::vector<std::int64_t> SettingsReader::counts(const std::string& name, const 
 }
 
 std::string SettingsReader::word(const std::string& name, const std::string& otherwise) {
-  const std::string* text = find(name);
+  const std::string* text = find(name, otherwise);
   return text ? *text : otherwise;
 }
 
@@ -68,9 +82,9 @@ std::string SettingsReader::choice(const std::string& name, const std::vector<st
 
 void SettingsReader::finish() const {
   for (const auto& [name, text] : settings_) {
-    if (known_.count(name)) continue;
+    if (read_.count(name)) continue;
     std::string list;
-    for (const auto& one : known_) list += (list.empty() ? "" : ", ") + one;
+    for (const auto& one : read_) list += (list.empty() ? "" : ", ") + one.first;
     throw Error(ErrorCode::invalid_argument, model_, "there is no setting \"" + name + "\"", "settings are " + list);
   }
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <set>
-
 #include "models/steps.h"
 
 namespace thalweg::models {
@@ -21,14 +19,15 @@ class SettingsReader {
   std::string choice(const std::string& name, const std::vector<std::string>& words);
   bool has(const std::string& name) const { return settings_.count(name) > 0; }
   void finish() const;
+  const Settings& read() const { return read_; }  // all that were asked for, with their defaults where none were set
 
  private:
-  const std::string* find(const std::string& name);
+  const std::string* find(const std::string& name, const std::string& otherwise);
   [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
 
   const std::string model_;
   const Settings& settings_;
-  std::set<std::string> known_;
+  Settings read_;
 };
 
 }  // namespace thalweg::models

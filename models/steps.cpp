@@ -224,7 +224,7 @@ TrainingStep make_step(const std::string& model, const StepOptions& options) {
     const StepParts parts = entry.make(batch, set, size);
     set.finish();
     size.add_batch().done(model);
-    return {parts, model, batch, run_of(parts)};
+    return {parts, model, batch, run_of(parts), set.read()};
   }
   std::string list;
   for (const auto& name : step_names()) list += (list.empty() ? "" : ", ") + name;

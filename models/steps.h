@@ -39,6 +39,7 @@ struct TrainingStep : StepParts {
   std::string model;
   std::int64_t batch = 0;
   std::function<Tensor(const std::vector<Tensor>&)> run;
+  Settings settings = {};  // all that the model has, with their defaults where none were given
 
   train::Model trained() const { return {*module, inputs, call}; }
 };

@@ -24,6 +24,7 @@ for data in idx packed_idx idx/train-images-idx3-ubyte images; do
 done
 learns images "${mlp[@]}"
 grep -q '"classes": "3"' run/cnn/images/config.json || fault "the data must tell the classes"
+grep -q '"inputs": "4"' run/mlp/table.csv/config.json || fault "the data must tell the inputs"
 [ "$(grep -c '"grad_norm"' run/cnn/idx/log.jsonl)" -eq $((12 * 8)) ] || fault "120 images are 8 batches"
 [ "$(grep -c '"grad_norm"' run/mlp/table.csv/log.jsonl)" -eq $((30 * 9)) ] || fault "144 of 160 rows are 9 batches"
 
@@ -42,6 +43,14 @@ run 0 train "${mlp[@]}" --data packed.csv.gz --steps 13 --out cut
 run 0 train "${mlp[@]}" --data packed.csv.gz --checkpoint-every 1000 --out cut --resume
 cmp -s run/mlp/packed.csv.gz/checkpoints/step-270/model.safetensors cut/checkpoints/step-270/model.safetensors ||
   fault "resuming changed the weights"
+
+# A schedule lasts as long as the run, also where the 9 batches of an epoch are 3 updates, the last one of a single batch.
+for steps in 36 31; do
+  length=$([ $steps = 36 ] && echo --epochs 4 || echo --steps $steps)
+  run 0 train mlp --set hidden=16 --batch 16 --data table.csv --seed 3 --accumulate 4 --schedule linear --lr 0.01 $length --out "schedule$steps"
+  ! cmp -s "schedule$steps/checkpoints/step-27/model.safetensors" "schedule$steps/checkpoints/step-$steps/model.safetensors" ||
+    fault "the schedule must not end before the run"
+done
 
 # Data that have changed are noticed, though they are as long as before and have as many examples. Runs of versions that
 # did not look go on.

@@ -25,6 +25,9 @@ assert last["final"] is True and last["steps"] == 9 and last["out"] == "whole" a
 assert 0 < last["peak_bytes_measured"] <= last["peak_bytes_planned"] <= 4 << 20 and last["items_per_s"] > 0
 config = json.load(open("whole/config.json"))
 assert config["model"] == "cnn" and config["batch"] == 16 and config["lr"] == 0.001 and config["settings"]["classes"] == "3"
+assert config["loss"] == "sparse_categorical_crossentropy" and config["subset"] == 96, config
+assert config["checkpoint_every"] == 0 and config["monitor_every"] == 10, config
+assert config["sizes"] == {"filters": "4", "hidden": "8", "classes": "3", "size": "12", "channels": "3"}, config
 files = os.listdir("whole")
 assert any(name.startswith("events.out.tfevents.") for name in files), files
 assert {"config.json", "log.jsonl", "plan.svg", "report.html", "checkpoints"} <= set(files), files
@@ -75,6 +78,7 @@ run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume
 run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt
 says "$out" '^sample:$'
 says "$out" '^test loss [0-9]'
+for size in '"size": "nano"' '"layers": "1"' '"dropout": "0"' '"vocabulary": "[0-9]+"'; do says gpt/config.json "$size"; done
 
 # A subset is one of the test, too: of its six rows the last two, of labels that nothing comes near, are left out.
 python3 - << 'EOP'
@@ -103,6 +107,21 @@ fi
 
 run 0 train recsys --loss binary_crossentropy --set rows=50 --set tables=3 --batch 64 --steps 3 --out clicks
 run 2 train recsys --loss sparse_categorical_crossentropy --steps 3 --out none
+
+# A run that an older version began did not name the model's loss, nor sizes that nobody had set.
+older=(recsys --set rows=50 --set tables=3 --batch 64 --out recsys)
+python3 - << 'EOP' || fault "config.json of recsys"
+import json
+config = json.load(open("recsys/config.json"))
+assert config["loss"] == "binary_crossentropy" and config["sizes"]["bottom"] == "64,16", config
+for key in ("sizes", "subset", "checkpoint_every", "monitor_every"): del config[key]
+config["loss"] = "the model's own"
+json.dump(config, open("recsys/config.json", "w"))
+EOP
+run 1 train "${older[@]}" --steps 4 --loss huber --resume
+says "$err" 'the run in recsys has loss "binary_crossentropy", got "huber"'
+run 0 train "${older[@]}" --steps 4 --resume
+says recsys/config.json '"loss": "binary_crossentropy"'
 
 # Runs that begin in the same second have folders of their own.
 children=()
@@ -155,6 +174,20 @@ run 1 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_
 says "$err" 'all runs failed, the first one with: \[tune\] it has a test loss, which does not compare with a test accuracy'
 run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
 says "$err" 'expected one --loss where the loss is the score'
+# Too few examples for a test: the training loss is the score, the smallest is the best, and those of two losses differ.
+printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
+few=(mlp --data few.csv --set hidden=8 --epochs 20 --batch 6)
+run 0 tune "${few[@]}" --grid lr=1e-6,1e-2
+says "$out" '^lr +training loss  seconds'
+says "$out" '^best: --lr 1e-2 '
+run 0 tune "${few[@]}" --grid lr=1e-6,1e-2 --json
+python3 - "$out" << 'EOP' || fault "tune without a test"
+import json, sys
+*rows, last = [json.loads(line) for line in open(sys.argv[1])]
+assert last["score_name"] == "training loss" and last["score"] == min(row["score"] for row in rows), last
+EOP
+run 2 tune "${few[@]}" --grid loss=sparse_categorical_crossentropy,mean_squared_error
+says "$err" 'expected one --loss where the loss is the score'
 run 2 tune "${small[@]}" --schedule cosine
 says "$err" '^error: expected a constant rate where one is searched for, got --schedule cosine'
 run 2 tune "${small[@]}" --steps 1
@@ -165,6 +198,16 @@ run 0 tune --help
 tail -1 whole/log.jsonl > end.json
 run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --resume
 diff <(tail -1 whole/log.jsonl) end.json || fault "going on with a run that has ended changed its end"
+
+# One that has more steps than are asked for keeps them, and says so.
+for fewer in '--steps 4' '--epochs 1'; do
+  run 0 train "${small[@]}" $fewer --memory-budget 4MiB --out whole --resume
+  says "$err" '^warning: the run in whole has 9 steps already, more than the [46] asked for: it stays as it is$'
+  says whole/config.json '"epochs": 2,'
+  says whole/config.json '"steps": 9,'
+  [ "$(grep -c '"grad_norm"' whole/log.jsonl)" = 9 ] || fault "$fewer must not cut the log"
+  [ -e whole/checkpoints/step-9 ] || fault "$fewer must not take steps back"
+done
 
 # The shorter of --steps and --epochs is what a run has, and what its schedule is for.
 run 0 train "${small[@]}" --steps 500 --epochs 1 --schedule linear --out shorter
@@ -204,6 +247,12 @@ says "$err" 'has lr 0.001, got 0.5'
 cp -r cut2 damaged && echo '{' > damaged/config.json
 run 1 train "${small[@]}" --steps 12 --memory-budget 4MiB --out damaged --resume
 says "$err" 'damaged/config.json is damaged: it is no JSON object'
+cp -r cut2 gone && rm -r gone/checkpoints/*
+cp -r gone before
+run 1 train "${small[@]}" --steps 12 --memory-budget 4MiB --out gone --resume
+says "$err" 'the run in gone has 9 steps in its log, but there is no checkpoint in gone/checkpoints to go on from'
+says "$err" 'hint: .*begin another run with another --out, or remove the folder'
+diff -r gone before || fault "a run without checkpoints must be left as it was"
 run 1 train "${small[@]}" --steps 1 --out /proc/nowhere
 says "$err" 'cannot write to /proc/nowhere'
 run 1 train "${small[@]}" --device cuda:0 --out cuda
@@ -211,6 +260,8 @@ says "$err" 'thalweg devices'
 run 1 train "${small[@]}" --memory-budget 1KiB --steps 1 --out small
 says "$err" 'smallest feasible budget'
 smallest=$(grep -oE 'smallest feasible budget [0-9]+' "$err")
+cp -r small begun
+run 0 train "${small[@]}" --memory-budget 4MiB --steps 1 --out begun --resume
 run 0 train cnn --data shapes --subset 96 --batch 8 --set filters=4 --set size=12 --set channels=3 --steps 1 --out small  # nothing of the first try could be lost
 run 0 plan cnn --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 1KiB
 says "$out" "$smallest bytes"
@@ -221,7 +272,8 @@ for arguments in 'train' 'train nonsense' 'train cnn --epochs 0' 'train cnn --op
                  'train cnn --clip-norm 1 --clip-value 1' 'train cnn --resume' 'train gpt' 'train cnn --memory-budget 1GB' \
                  'train mlp --data shapes' 'train cnn --eager --precision bf16' 'train cnn --eager --memory-budget 1GiB' 'tune cnn --grid lr' 'train cnn --precision f8' \
                  'train cnn --lr nan' 'train cnn --seed -1' 'tune cnn --grid lr=-1' 'tune cnn --grid precision=f8' \
-                 'tune cnn --grid nonsense=1' 'tune cnn --grid lr=1 --grid lr=2' 'tune cnn --grid batch=0,32'; do
+                 'tune cnn --grid nonsense=1' 'tune cnn --grid lr=1 --grid lr=2' 'tune cnn --grid batch=0,32' \
+                 'tune cnn --grid memory-budget=abc,1MiB'; do
   run 2 $arguments
   silent "$out"
   says "$err" '^error: '

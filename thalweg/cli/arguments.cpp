@@ -21,6 +21,16 @@ CLI::Validator number(const char* name, const char* wanted, bool (*good)(T)) {
   return CLI::Validator(check, name);
 }
 
+// Nothing, or what parse_size takes.
+std::string wrong_size(const std::string& text) {
+  try {
+    if (!text.empty()) parse_size(text);
+  } catch (const UsageError& wrong) {
+    return wrong.what();
+  }
+  return {};
+}
+
 // A command with the options of training alone.
 void add_options(CLI::App& command, TrainOptions& options) {
   command.set_help_flag();
@@ -70,7 +80,7 @@ void add_training(CLI::App& command, TrainOptions& o) {
   command.add_option("--clip-value", o.clip_value, "largest magnitude of each element")->check(above_zero());
   command.add_option("--global-clip-norm", o.global_clip_norm, "largest norm of all together")->check(above_zero());
   command.add_option("--precision", o.precision, "of the computation")->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  command.add_option("--memory-budget", o.memory_budget, "of a step: bytes, or with KiB, MiB, GiB");
+  command.add_option("--memory-budget", o.memory_budget, "of a step: bytes, or with KiB, MiB, GiB")->check(wrong_size);
   command.add_option("--accumulate", o.accumulate, "batches that make one update")->check(count());
   command.add_option("--device", o.device, "where to compute");
   command.add_option("--threads", o.threads, "that compute")->check(count());

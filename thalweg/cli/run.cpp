@@ -22,13 +22,13 @@ void check(const TrainOptions& options) {
     throw UsageError("expected --out DIR with --resume: the run to go on with");
 }
 
-// The rate over all steps of the run.
-optim::LearningRate scheduled(const std::string& name, double rate, std::int64_t steps) {
-  const auto all = static_cast<double>(std::max<std::int64_t>(1, steps));
+// The rate over all updates of the run.
+optim::LearningRate scheduled(const std::string& name, double rate, std::int64_t updates) {
+  const auto all = static_cast<double>(std::max<std::int64_t>(1, updates));
   if (name == "cosine") return schedules::cosine(rate, all);
   if (name == "linear") return schedules::polynomial(rate, all, 0);
   if (name == "exponential") return schedules::exponential(rate, all, 0.01);
-  if (name == "one-cycle") return schedules::one_cycle(rate, std::max<std::int64_t>(1, steps));
+  if (name == "one-cycle") return schedules::one_cycle(rate, std::max<std::int64_t>(1, updates));
   return rate;
 }
 
@@ -115,10 +115,19 @@ void Run::make_data() {
   steps_ = steps_ == 0 ? epochs_ * epoch_steps_ : std::min(steps_, epochs_ * epoch_steps_);
 }
 
+// What is left over at the end of an epoch makes an update too; where --steps end within one it does not, nor where
+// they end with one that fit does not know the length of.
+std::int64_t Run::updates() const {
+  const std::int64_t each = options_.accumulate, of_an_epoch = (epoch_steps_ + each - 1) / each;
+  const bool end_is_seen = options_.steps != steps_ || datasets_.training->cardinality() >= 0;
+  const std::int64_t whole = (end_is_seen ? steps_ : steps_ - 1) / epoch_steps_;
+  return whole * of_an_epoch + (steps_ - whole * epoch_steps_) / each;
+}
+
 void Run::make_optimizer() {
   choice_ = models::choose_optimizer(step_.optimizer, options_.optimizer);
   rate_ = options_.lr ? *options_.lr : usual_rate(choice_);
-  choice_.learning_rate = scheduled(options_.schedule, rate_, steps_ / options_.accumulate);
+  choice_.learning_rate = scheduled(options_.schedule, rate_, updates());
   if (options_.weight_decay) choice_.weight_decay = options_.weight_decay;
   if (options_.clip_norm || options_.clip_value || options_.global_clip_norm) {
     choice_.clip_norm = options_.clip_norm;
@@ -153,20 +162,32 @@ Run::Result Run::train(const std::vector<train::CallbackPointer>& callbacks) {
   return result;
 }
 
-std::string Run::config() const {
+const char* Run::own_loss() const { return step_.model == "recsys" ? "binary_crossentropy" : sparse_loss; }
+
+// Of the model as it is built: layers take the sizes of their inputs from the data.
+models::Settings Run::sizes() const {
+  models::Settings all = step_.settings;
+  for (const auto& [name, size] : datasets_.input_sizes)
+    if (const auto found = all.find(name); found != all.end()) found->second = std::to_string(size);
+  return all;
+}
+
+std::string Run::config(std::int64_t done) const {
   using nlohmann::ordered_json;
   const auto optional = [](const std::optional<double>& value) {
     return value ? ordered_json(*value) : ordered_json();
   };
   const ordered_json json{{"thalweg", version()},
                           {"model", options_.model},
-                          {"settings", settings_},
+                          {"settings", settings_},  // that were given or that the data ask for; --resume compares them
+                          {"sizes", sizes()},
                           {"data", datasets_.name},
                           {"files", fingerprints(datasets_.files, datasets_.lengths)},
                           {"examples", datasets_.examples},
+                          {"subset", options_.subset},
                           {"batch", batch_},
-                          {"epochs", epochs_},
-                          {"steps", steps_},
+                          {"epochs", std::max(epochs_, (done + epoch_steps_ - 1) / epoch_steps_)},
+                          {"steps", std::max(steps_, done)},
                           {"optimizer", choice_.name},
                           {"lr", rate_},
                           {"schedule", options_.schedule},
@@ -175,14 +196,16 @@ std::string Run::config() const {
                           {"clip_value", optional(choice_.clip_value)},
                           {"global_clip_norm", optional(choice_.global_clip_norm)},
                           {"accumulate", options_.accumulate},
-                          {"loss", options_.loss.empty() ? "the model's own" : options_.loss},
+                          {"loss", options_.loss.empty() ? own_loss() : options_.loss},
                           {"precision", options_.precision},
                           {"memory_budget", budget_},
                           {"device", options_.device},
                           {"threads", config::describe_hardware().threads},
                           {"processor", config::describe_hardware().cpu},
                           {"seed", options_.seed},
-                          {"eager", options_.eager}};
+                          {"eager", options_.eager},
+                          {"checkpoint_every", options_.checkpoint_every},
+                          {"monitor_every", options_.monitor_every}};
   return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";  // names of files may be any bytes
 }
 

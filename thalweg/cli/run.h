@@ -46,12 +46,16 @@ class Run {
   // Of the test: its name in the logs, and in words.
   std::string metric() const { return measured_.metric ? measured_.metric->name() : "loss"; }
   const char* metric_title() const { return measured_.title; }
-  std::string config() const;  // one JSON object
+  const char* own_loss() const;  // of the model, by its name
+  // One JSON object. A run that has so many steps already has them, whatever is asked for.
+  std::string config(std::int64_t done = 0) const;
 
  private:
   bool labels_are_classes() const;
+  models::Settings sizes() const;
   void make_data();
   void make_optimizer();
+  std::int64_t updates() const;  // of the optimizer, in all
 
   const TrainOptions options_;
   models::Settings settings_;

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "thalweg/cli/fingerprints.h"
+#include "thalweg/cli/messages.h"
 
 namespace thalweg::cli {
 namespace {
@@ -57,10 +58,13 @@ ordered_json config_of(const std::string& folder) {
 }
 
 void check_resumed(const std::string& folder, const Run& run) {
-  const auto before = config_of(folder), now = ordered_json::parse(run.config());
+  auto before = config_of(folder);
+  const auto now = ordered_json::parse(run.config());
   if (!before.is_object())
     throw Error(ErrorCode::data_loss, "train", folder + "/config.json is damaged: it is no JSON object",
                 "bring the file back, or begin another run without --resume");
+  if (before.contains("loss") && before["loss"] == "the model's own")
+    before["loss"] = run.own_loss();  // older versions
   const auto broken = broken_of(before, folder, run.datasets());
   for (const char* key :
        {"model", "settings", "data", "examples", "batch", "optimizer", "lr", "schedule", "weight_decay", "clip_norm",
@@ -80,6 +84,38 @@ bool has_run(const std::string& folder) {
   const fs::path checkpoints = fs::path(folder) / "checkpoints", lines = fs::path(folder) / "log.jsonl";
   const auto is_empty = [&](const fs::path& path) { return !fs::exists(path, fault) || fs::is_empty(path, fault); };
   return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
+}
+
+// The last step that the log tells of; 0: none.
+std::int64_t logged_steps(const std::string& folder) {
+  std::ifstream file(folder + "/log.jsonl");
+  std::int64_t last = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto values = ordered_json::parse(line, nullptr, false);
+    if (values.is_object() && values.contains("step") && values["step"].is_number()) values["step"].get_to(last);
+  }
+  return last;
+}
+
+// Without a checkpoint a run would begin anew, and its log with it: only one that failed before its first step may.
+std::int64_t saved_steps(const std::string& folder) {
+  const auto saved = checkpoint::Manager(folder + "/checkpoints").steps();
+  if (!saved.empty()) return saved.back();
+  if (const auto steps = logged_steps(folder); steps > 0)
+    throw Error(ErrorCode::failed_precondition, "train",
+                "the run in " + folder + " has " + counted(steps, "step") +
+                    " in its log, but there is no checkpoint in " + folder + "/checkpoints to go on from",
+                "bring the checkpoints back, begin another run with another --out, or remove the folder");
+  return 0;
+}
+
+// A run cannot be made shorter: what is done stays.
+std::int64_t steps_done(const std::string& folder, const Run& run) {
+  const std::int64_t done = saved_steps(folder);
+  if (done > run.steps())
+    print_warning("the run in " + folder + " has " + counted(done, "step") + " already, more than the " +
+                  std::to_string(run.steps()) + " asked for: it stays as it is");
+  return done;
 }
 
 }  // namespace
@@ -132,7 +168,7 @@ FolderLock prepare(const std::string& folder, const Run& run, bool resume) {
   else
     fs::create_directories(folder, fault);  // the lock tells whether it is there
   FolderLock lock(folder);
-  replace_file(folder + "/config.json", run.config());
+  replace_file(folder + "/config.json", run.config(resume ? steps_done(folder, run) : 0));
   return lock;
 }
 

@@ -42,19 +42,28 @@ std::map<std::string, std::vector<train::Choice>> parse_grid(const TuneOptions& 
   return grid;
 }
 
-// The score of a run: that of the test, or the training loss where there is no test.
-double score_of(const TrainOptions& options, const std::string& measured) {
+// What a run is told by: the metric of the test, or the training loss where there is no test.
+struct Score {
+  std::string title;
+  bool is_loss;
+};
+
+Score score_of(const Run& run) {
+  if (!run.datasets().test) return {"training loss", true};
+  return {"test " + std::string(run.metric_title()), run.metric() == "loss"};
+}
+
+double scored(const TrainOptions& options, const Score& wanted) {
   Run run(options);
-  if (run.metric() != measured)
+  if (const Score score = score_of(run); score.title != wanted.title)
     throw Error(ErrorCode::invalid_argument, "tune",
-                "it has a test " + run.metric() + ", which does not compare with a test " + measured,
-                "try losses of one kind");
+                "it has a " + score.title + ", which does not compare with a " + wanted.title,
+                "try losses and data of one kind");
   const auto result = run.train({train::stop_on_nan()});
   if (result.history.interrupted) throw Error(ErrorCode::cancelled, "tune", "interrupted", "start again");
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "tune", result.history.stopped_because, "try a smaller rate");
-  const auto value = result.test.find(run.metric());
-  return value ? *value : result.history.last("loss");
+  return run.datasets().test ? result.test[run.metric()] : result.history.last("loss");
 }
 
 double seconds_of(const train::GridSearch& found) {
@@ -95,20 +104,19 @@ void print_json(const train::GridSearch& found) {
 
 void tune_grid(const TuneOptions& options) {
   const auto grid = parse_grid(options);
-  const Run first(options.train);  // for the name of the score, and wrong options
-  if (const auto losses = grid.find("loss");
-      losses != grid.end() && losses->second.size() > 1 && first.metric() == "loss")
+  const Score score = score_of(Run(options.train));  // wrong options are told here
+  if (const auto losses = grid.find("loss"); losses != grid.end() && losses->second.size() > 1 && score.is_loss)
     throw UsageError("expected one --loss where the loss is the score: values of different ones do not compare");
-  const auto found = train::grid_search(grid,
-                                        [&](const train::Setting& setting) {
-                                          TrainOptions one = options.train;
-                                          for (const auto& [name, choice] : setting)
-                                            set_option(one, name, choice.text());
-                                          return score_of(one, first.metric());
-                                        },
-                                        {.maximize = first.metric() != "loss",
-                                         .score = "test " + std::string(first.metric_title()),
-                                         .log = [](const std::string& line) { std::cerr << line << '\n'; }});
+  const auto found =
+      train::grid_search(grid,
+                         [&](const train::Setting& setting) {
+                           TrainOptions one = options.train;
+                           for (const auto& [name, choice] : setting) set_option(one, name, choice.text());
+                           return scored(one, score);
+                         },
+                         {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
+                            std::cerr << line << '\n';
+                          }});
   options.json ? print_json(found) : print_table(found);
   if (!options.svg.empty()) found.write_svg(options.svg);
 }
