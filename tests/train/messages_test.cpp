@@ -91,7 +91,9 @@ std::vector<std::string> shown(unsigned short columns, const std::function<void(
 
 TEST(messages, a_warning_has_a_line_of_its_own_beside_a_progress_bar) {
   if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  set_log_handler(print_warning);
   const auto lines = shown(200, [] { warn("by itself"); });
+  set_log_handler({});
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0], "thalweg: warning: by itself");
   EXPECT_TRUE(lines[1].starts_with("epoch 1/1  4/4 [==========]")) << lines[1];
@@ -112,13 +114,13 @@ TEST(messages, ctrl_c_on_a_terminal_is_answered) {
     const Terminal terminal(200);
     nn::Sequential model({nn::dense(1)});
     optim::SGD sgd;
-    if (silent) set_log_handler({});
+    if (!silent) set_log_handler(print_warning);
     const auto history = train::fit(model, testing::rows(16).batch(4),
                                     {.optimizer = &sgd,
                                      .loss = losses::mean_squared_error,
                                      .callbacks = {std::make_shared<AtStep>([] { ::raise(SIGINT); })},
                                      .stop_on_interrupt = true});
-    set_log_handler(print_warning);
+    set_log_handler({});
     EXPECT_TRUE(history.interrupted);
     return terminal.lines();
   };
@@ -143,7 +145,7 @@ TEST(messages, a_warning_of_another_thread_has_a_line_of_its_own) {
     for (int i = 0; i < 500; ++i) draw_line("drawn " + std::to_string(i));
     other.join();
     end_line("the end");
-    set_log_handler(print_warning);
+    set_log_handler({});
     lines = terminal.lines();
   }
   ASSERT_EQ(lines.size(), 22u);

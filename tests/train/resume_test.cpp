@@ -140,7 +140,7 @@ TEST(fit, a_loss_that_is_not_finite_is_told_once) {
   EXPECT_EQ(warnings, std::vector<std::string>());
   train(std::nanf(""), {});
   train(1e30f, {});
-  set_log_handler(print_warning);
+  set_log_handler({});
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0],
             "fit: the loss of step 1 is nan: the data have nan in the labels: value 0 of example 0 of the batch, mend "
@@ -182,7 +182,7 @@ TEST(fit, a_page_that_cannot_be_written_costs_no_epoch) {
                             .epochs = 2,
                             .callbacks = {std::make_shared<Blocks>(page), train::report(page),
                                           train::checkpoint_every(folder.path("checkpoints"))}});
-  set_log_handler(print_warning);
+  set_log_handler({});
   EXPECT_EQ(history.steps, 2);
   EXPECT_TRUE(std::filesystem::exists(folder.path("checkpoints/step-2")));
   ASSERT_EQ(warnings.size(), 1u);
