@@ -71,7 +71,7 @@ void write_memory(Text& text, const PlanState& plan) {
   const std::int64_t bound = compiled.memory.lower_bound, arena = compiled.memory.arena_bytes;
   const double gap = bound > 0 ? 100.0 * static_cast<double>(arena - bound) / static_cast<double>(bound) : 0;
   text.size("- arena", parts.arena,
-            fmt::format("   {} of values, {:.1f} % above the {} that are alive at once, and a table of addresses",
+            fmt::format("   {} of values, {:.1f} % above the {} alive at once; the rest are addresses",
                         format_bytes(arena), gap, format_bytes(bound)));
   if (budget > 0)
     text.size("budget", budget,
