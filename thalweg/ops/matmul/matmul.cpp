@@ -142,10 +142,9 @@ void run_calls(const MatmulOp& op, Arrays in, Arrays out, Scratch scratch, const
       (*done)({entry * rows + region.row, region.rows, region.column, region.columns});
     };
     const OnRegion entry_done = in_whole;
-    cpu::gemm(calls.gemm, in[0].as<const std::byte>() + offset_a * width,
-              in[1].as<const std::byte>() + offset_b * width,
-              out[0].as<std::byte>() + entry * (out[0].size() / entries) * out_width, scratch,
-              done ? &entry_done : nullptr);
+    cpu::gemm(
+        calls.gemm, in[0].as<const std::byte>() + offset_a * width, in[1].as<const std::byte>() + offset_b * width,
+        out[0].as<std::byte>() + entry * (out[0].size() / entries) * out_width, scratch, done ? &entry_done : nullptr);
   }
 }
 
