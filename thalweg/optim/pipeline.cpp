@@ -141,9 +141,8 @@ Applied Pipeline::finish(std::vector<Item>& items, Tensor due, Tensor* gradient_
   update(items, next_step(due));
   iterations_.assign_add(due.defined() ? cast(due, i64) : scalar(1, i64));
   if (due.defined()) return Applied(due);
-  const Tensor made = iterations_.value();
-  return Applied(is_symbolic(made) ? made > 0
-                                   : scalar(true, boolean));  // in a trace nothing that the host could ask for
+  const Tensor made = iterations_.value();  // in a trace nothing that the host could ask for
+  return Applied(is_symbolic(made) ? made > 0 : scalar(true, boolean));
 }
 
 Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, const Apply& options) {
