@@ -95,11 +95,13 @@ struct AttentionCase {
   std::vector<T> run() {
     const auto scratch = [](std::size_t bytes) { return std::vector<T>(bytes / sizeof(T), T(kNan)); };
     auto forward = scratch(cpu::attention_workspace_forward(shape, sizeof(T)));
-    cpu::attention_kernels<S>().forward(
-        {shape, mask, scale, q.data(), k.data(), v.data(), o.data(), statistics.data(), forward.data(), dropout});
+    const cpu::AttentionStrides strides = cpu::heads_before_rows(shape);
+    cpu::attention_kernels<S>().forward({shape, strides, mask, scale, q.data(), k.data(), v.data(), o.data(),
+                                         statistics.data(), forward.data(), dropout});
     auto backward = scratch(cpu::attention_workspace_backward(shape, sizeof(T)));
-    cpu::attention_kernels<S>().backward({shape, mask, scale, q.data(), k.data(), v.data(), o.data(), statistics.data(),
-                                          d_o.data(), dq.data(), dk.data(), dv.data(), backward.data(), dropout});
+    cpu::attention_kernels<S>().backward({shape, strides, mask, scale, q.data(), k.data(), v.data(), o.data(),
+                                          statistics.data(), d_o.data(), dq.data(), dk.data(), dv.data(),
+                                          backward.data(), dropout});
     return concatenate({wide(o), statistics, wide(dq), wide(dk), wide(dv)});
   }
 

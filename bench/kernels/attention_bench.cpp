@@ -43,11 +43,21 @@ struct Case {
   std::size_t backward_bytes() const { return cpu::attention_workspace_backward(shape, sizeof(float)); }
 
   void forward() {
-    cpu::attention_kernels<float>().forward(
-        {shape, {}, kScale, q.data(), k.data(), v.data(), o.data(), statistics.data(), scratch.data(), dropout});
+    cpu::attention_kernels<float>().forward({shape,
+                                             cpu::heads_before_rows(shape),
+                                             {},
+                                             kScale,
+                                             q.data(),
+                                             k.data(),
+                                             v.data(),
+                                             o.data(),
+                                             statistics.data(),
+                                             scratch.data(),
+                                             dropout});
   }
   void backward() {
     cpu::attention_kernels<float>().backward({shape,
+                                              cpu::heads_before_rows(shape),
                                               {},
                                               kScale,
                                               q.data(),

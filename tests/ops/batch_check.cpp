@@ -80,7 +80,14 @@ std::int64_t numbered_elements(const RecordedCall& call) {
   const std::string_view name = call.info->name;
   if (name == "dropout") return call.inputs[0].size();
   if (!name.starts_with("attention")) return 0;
-  return call.inputs[0].shape().product(0, 3) * call.inputs[1].shape()[2];
+  // The statistics are [batch, heads, queries, 2]; with them stand queries and keys, packed as many of the ones as of
+  // the others.
+  const bool packed = call.inputs[0].rank() == 5;
+  const Tensor& statistics = name == "attention" ? call.outputs[1] : call.inputs[packed ? 2 : 4];
+  const std::int64_t queries = statistics.shape()[2], rows = statistics.size() / 2;
+  if (packed) return rows * queries;
+  const Shape& k = call.inputs[1].shape();
+  return rows * k[call.inputs[0].shape()[2] == queries ? 2 : 1];
 }
 
 struct Chunk {

@@ -27,6 +27,7 @@ constexpr Pass passes[] = {
     {"precision", narrow_values},
     {"norms", pool_batch_norms},
     {"relus", relu_batch_norms},
+    {"heads", heads_in_place},
     {"views", view_parts},
     {"fuse", fuse},
     {"reductions", fuse_reductions},

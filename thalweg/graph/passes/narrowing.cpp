@@ -70,6 +70,11 @@ Rules make_rules() {
   return rules;
 }
 
+// Attention whose operands lie as a later pass chose.
+bool is_laid_out(const Node& node) {
+  return (is_op(node, attention_info()) || is_op(node, attention_backward_info())) && integer_field(node, "layout") != 0;
+}
+
 bool is_convolution(const Node& node) {
   return is_op(node, convolution_info()) || is_op(node, convolution_backward_data_info()) ||
          is_op(node, convolution_backward_weights_info());
@@ -88,7 +93,7 @@ NarrowingRule narrowing_of(const Graph& graph, const Node& node) {
   if (node.layer == optimizer) return {};
   if (row_of(*node.info)) return {Narrowing::elementwise, {}, {}};
   const auto found = rules->find(node.info);
-  if (found == rules->end()) return {};
+  if (found == rules->end() || is_laid_out(node)) return {};
   NarrowingRule rule = found->second;
   // Floats of another dtype than f32 are the program's own choice.
   bool any = false;

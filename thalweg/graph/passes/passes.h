@@ -19,6 +19,7 @@ Graph recognise_head(Graph graph);       // turns products with large logits int
 Graph narrow_values(Graph graph);        // lets products run in 16 bits, if the graph is to be so precise
 Graph pool_batch_norms(Graph graph);     // pools batch norms as they are computed
 Graph relu_batch_norms(Graph graph);     // takes relus of batch norms as they are computed
+Graph heads_in_place(Graph graph);     // lets attention read and write heads where products have them
 Graph view_parts(Graph graph);           // turns splits into views where the parts lie in one stretch
 Graph fuse(Graph graph);                 // joins elementwise nodes into programs that walk their operands once
 Graph fuse_reductions(Graph graph);      // joins a program with the reduction that reads it

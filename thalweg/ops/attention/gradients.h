@@ -2,6 +2,7 @@
 
 #include "thalweg/core/op.h"
 #include "thalweg/ops/attention/attention.h"
+#include "thalweg/ops/attention/layout.h"
 
 namespace thalweg {
 
@@ -18,6 +19,10 @@ struct AttentionGradients {
 // d_o is the gradient of o. Dropout finds the weights that were dropped by its seed.
 AttentionGradients attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
                                       const Tensor& statistics, const Tensor& d_o, const Attention& options);
+
+// The same for operands that lie otherwise: q, k, v and, for the gradient, o, statistics, d_o.
+AttentionResult attention_forward(AttentionLayout layout, const Tensors& operands, const Attention& options);
+Tensors attention_backward(AttentionLayout layout, const Tensors& operands, const Attention& options);
 
 // Whether it is attention or its gradient with dropout: the weights are numbered, so that one more axis changes them.
 bool drops_weights(const OpInfo& info, const void* op);

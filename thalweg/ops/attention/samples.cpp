@@ -90,6 +90,33 @@ void add_samples(std::vector<Sample>& list, const Case& c) {
   list.push_back(backward);
 }
 
+// Operands as passes over graphs let them lie: the inputs, and the gradient of o.
+void add_layout(std::vector<Sample>& list, const std::string& label, AttentionLayout layout,
+                const std::vector<Input>& operands, const Shape& o, const Attention& options) {
+  Sample forward{.op = "attention", .label = label, .inputs = operands, .call = {}, .tolerance = 2, .nonfinite = false};
+  forward.call = [=](In in) {
+    const auto made = attention_forward(layout, {in.begin(), in.end()}, options);
+    return std::vector{made.o};
+  };
+  list.push_back(forward);
+  Sample backward{.op = "attention_backward",
+                  .label = label,
+                  .inputs = operands,
+                  .call = {},
+                  .dtypes = {f32, f64},
+                  .tolerance = 8,
+                  .nonfinite = false};
+  backward.inputs.push_back({o});
+  backward.call = [=](In in) {
+    Tensors given(in.begin(), in.end() - 1);
+    const auto [made, statistics] = attention_forward(layout, given, options);
+    for (const Tensor& tensor : {made, statistics, in.back()}) given.push_back(tensor);
+    const Tensors gradients = attention_backward(layout, given, options);
+    return std::vector(gradients.begin(), gradients.end());
+  };
+  list.push_back(backward);
+}
+
 Input mask(Shape shape) { return {.shape = shape, .domain = Domain::boolean}; }
 
 std::vector<Mistake> mistakes() {
@@ -187,5 +214,9 @@ TW_SAMPLES {
   };
   std::vector<Sample> list;
   for (const auto& c : cases) add_samples(list, c);
+  const Shape k{2, 7, 3, 4}, o{2, 5, 3, 4};
+  add_layout(list, "time before heads", AttentionLayout::time_first, {{o}, {k}, {k}}, o, {.causal = true});
+  add_layout(list, "packed", AttentionLayout::packed, {{{2, 5, 3, 3, 4}}}, o, {.causal = true});
+  add_layout(list, "packed, dropout", AttentionLayout::packed, {{{2, 5, 3, 3, 4}}}, o, {.dropout = 0.25, .seed = seed});
   return {list, mistakes()};
 }

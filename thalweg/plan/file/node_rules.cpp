@@ -7,6 +7,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/graph/control/control.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/attention/layout.h"
 #include "thalweg/ops/fused/fused_product.h"
 #include "thalweg/ops/random/key.h"
 #include "thalweg/ops/registry.h"
@@ -300,28 +301,40 @@ void group_norm_backward(const Subject& s) {
 }
 
 // Behind the operands stands the mask, or under dropout the random state, or both.
+int check_parts(const Subject& s) {
+  const std::int64_t layout = s.number("layout");
+  s.require(is_between(layout, 0, 2), "a layout of heads");
+  const int parts = attention_operands(static_cast<AttentionLayout>(layout));
+  s.require(s.size() >= parts, "queries, keys and values");
+  for (int i = 0; i < parts; ++i)
+    s.require(s[i].rank() == (parts == 1 ? 5 : 4) && s[i].dtype == s[0].dtype, "operands of one dtype with heads");
+  s.require(parts == 3 || s[0].shape[2] == 3, "queries, keys and values");
+  return parts;
+}
 bool has_state(const Subject& s, int operands) {
   return s.fraction("rate") > 0 && s.size() > operands && s[s.size() - 1].dtype == i64;
 }
 void check_attention(const Subject& s, int operands) {
   wide_rows(s);
-  for (int i = 1; i < 3; ++i) s.require(s[i].dtype == s[0].dtype, "inputs of one dtype");
   const double rate = s.fraction("rate");
   s.require(rate >= 0 && rate < 1 && s.number("first") >= 0, "a rate of dropout");
   if (has_state(s, operands)) check_state(s, s.size() - 1);
   s.require(s.size() < operands + 2 || has_state(s, operands), "a mask and a random state");
 }
-void attention(const Subject& s) { check_attention(s, 3); }
+void attention(const Subject& s) { check_attention(s, check_parts(s)); }
 // q, k, v, o, statistics, do [, mask] [, state]
 void attention_backward(const Subject& s) {
-  check_attention(s, 6);
-  SmallVector<const Spec*, 4> forward{&s[0], &s[1], &s[2]};
-  if (s.size() - has_state(s, 6) == 7) forward.push_back(&s[6]);
-  const auto op = attention_info().make();
+  const int parts = check_parts(s), operands = parts + 3;
+  s.require(s.size() >= operands, "the result, its statistics and its gradient");
+  check_attention(s, operands);
+  SmallVector<const Spec*, 4> forward;
+  for (int i = 0; i < parts; ++i) forward.push_back(&s[i]);
+  if (s.size() - has_state(s, operands) == operands + 1) forward.push_back(&s[operands]);
+  const auto op = make_attributes(attention_info(), {{"layout", s.number("layout")}});
   const Specs made = attention_info().infer(op.get(), Inputs({forward.data(), forward.size()}));
-  s.require_spec(3, made[0]);
-  s.require_spec(4, made[1]);
-  s.require_spec(5, made[0]);
+  s.require_spec(parts, made[0]);
+  s.require_spec(parts + 1, made[1]);
+  s.require_spec(parts + 2, made[0]);
 }
 
 // Sequences are [batch, time, units], gates four times as wide; states [batch, units].
@@ -390,7 +403,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"batch_norm_pool", {3, 3, joined_batch_norm}}, {"batch_norm_pool_backward", {6, 6, joined_batch_norm}},
       {"batch_norm_relu", {3, 4, joined_batch_norm}}, {"batch_norm_relu_backward", {6, 6, joined_batch_norm}},
       {"group_norm", {3, 3, group_norm}}, {"group_norm_backward", {5, 5, group_norm_backward}},
-      {"attention", {3, 5, attention}}, {"attention_backward", {6, 8, attention_backward}},
+      {"attention", {1, 5, attention}}, {"attention_backward", {4, 8, attention_backward}},
       {"lstm", {4, 4, lstm}}, {"lstm_backward", {8, 9, lstm_backward}},
       {"cond", {1, no_limit, any}}, {"while_loop", {1, no_limit, any}}, {"scan", {1, no_limit, any}},  // infer knows all
   };

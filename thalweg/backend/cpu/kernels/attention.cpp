@@ -37,15 +37,32 @@ void forward(const Attention<S>& a) {
 // delta [batch, heads, queries] = scale * sum(d_o * o)
 template <class S, class T = Wide<S>>
 void sum_products(const AttentionGradient<S>& a, T* delta) {
-  const std::int64_t n = a.shape.value_depth;
-  parallel_ranges(a.shape.batch * a.shape.heads * a.shape.queries, rows_per_task(n),
+  const std::int64_t n = a.shape.value_depth, queries = a.shape.queries;
+  const HeadStrides& strides = a.strides.o;
+  parallel_ranges(
+      a.shape.batch * a.shape.heads * queries, rows_per_task(n), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::int64_t at = strides.offset(row / queries, a.shape.heads) + row % queries * strides.row;
+          const S *d_o = a.d_o + at, *o = a.o + at;
+          Lanes<T> total(T(0));
+          for_each_chunk<T>(n,
+                            [&](auto chunk) HWY_ATTR { total = multiply_add(chunk.load(d_o), chunk.load(o), total); });
+          delta[row] = a.scale * sum(total);
+        }
+      });
+}
+
+// dq = the sum of the tasks' shares, [heads][splits][queries, depth].
+template <class S, class T = Wide<S>>
+void sum_shares(const AttentionGradient<S>& a, const T* shares, std::int64_t splits) {
+  const std::int64_t queries = a.shape.queries, depth = a.shape.depth, size = queries * depth;
+  const HeadStrides& strides = a.strides.q;
+  parallel_ranges(a.shape.batch * a.shape.heads * queries, rows_per_task(splits * depth),
                   [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
                     for (std::int64_t row = begin; row < end; ++row) {
-                      const S *d_o = a.d_o + row * n, *o = a.o + row * n;
-                      Lanes<T> total(T(0));
-                      for_each_chunk<T>(
-                          n, [&](auto chunk) HWY_ATTR { total = multiply_add(chunk.load(d_o), chunk.load(o), total); });
-                      delta[row] = a.scale * sum(total);
+                      const std::int64_t head = row / queries, query = row % queries;
+                      sum_blocks(shares + head * splits * size + query * depth, splits, size, depth,
+                                 a.dq + strides.offset(head, a.shape.heads) + query * strides.row);
                     }
                   });
 }
@@ -58,20 +75,20 @@ void backward(const AttentionGradient<S>& a) {
   const std::int64_t scratch_size = BackwardScratch(a.shape).total;
   T* scratch = aligned<T>(a.workspace);               // [slots][scratch_size]
   T* delta = scratch + slots.count() * scratch_size;  // [heads][queries]
-  T* partial = delta + heads * queries;               // [heads][splits][queries, depth]
-  if constexpr (std::is_same_v<S, T>)
-    if (splits == 1) partial = a.dq;
+  T* shares = delta + heads * queries;                // [heads][splits][queries, depth]
+  const bool in_place = std::is_same_v<S, T> && splits == 1;
   sum_products(a, delta);
   parallel_for(slots.count(), [&](std::int64_t slot) HWY_ATTR {
     slots.for_each_task(slot, [&](std::int64_t task) HWY_ATTR {
       const std::int64_t head = task / splits;
-      KeyBlocks<S>(a, head, delta + head * queries, partial + task * dq_size, scratch + slot * scratch_size)
+      T* dq = shares + task * dq_size;
+      if (in_place) dq = reinterpret_cast<T*>(a.dq + a.strides.q.offset(head, a.shape.heads));
+      KeyBlocks<S>(a, head, delta + head * queries, dq, in_place ? a.strides.q.row : a.shape.depth,
+                   scratch + slot * scratch_size)
           .run(task % splits, splits);
     });
   });
-  if (static_cast<void*>(partial) == a.dq) return;
-  for (std::int64_t head = 0; head < heads; ++head)
-    sum_blocks_parallel(partial + head * splits * dq_size, splits, dq_size, dq_size, a.dq + head * dq_size);
+  if (!in_place) sum_shares(a, shares, splits);
 }
 
 template <class S>
@@ -90,6 +107,14 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace thalweg::cpu {
+
+AttentionStrides heads_before_rows(const AttentionShape& s) {
+  const auto dense = [&](std::int64_t rows, std::int64_t row) {
+    return HeadStrides{s.heads * rows * row, rows * row, row};
+  };
+  return {dense(s.queries, s.depth), dense(s.keys, s.depth), dense(s.keys, s.value_depth),
+          dense(s.queries, s.value_depth)};
+}
 
 std::size_t attention_workspace_forward(const AttentionShape& shape, std::size_t element_size) {
   const std::int64_t elements = forward_slots(shape).count() * ForwardScratch(shape).total;

@@ -16,6 +16,25 @@ struct AttentionShape {
   bool narrow = false;       // operands are stored in 16 bits: blocks of them are widened into the workspace
 };
 
+// Where a matrix of rows for each batch entry and head lies: elements from one batch entry, head and row to the next.
+// The numbers of a row lie side by side.
+struct HeadStrides {
+  std::int64_t batch, head, row;
+
+  // Of matrix `index` of batch * heads.
+  std::int64_t offset(std::int64_t index, std::int64_t heads) const {
+    return index / heads * batch + index % heads * head;
+  }
+};
+
+// Gradients lie as what they are of.
+struct AttentionStrides {
+  HeadStrides q, k, v, o;
+};
+
+// All heads before the rows: [batch, heads, queries or keys, depth or value_depth].
+AttentionStrides heads_before_rows(const AttentionShape& shape);
+
 // True (not 0): the query sees the key. A stride of 0 repeats the mask along that axis. Null data: no mask.
 struct AttentionMask {
   const std::uint8_t* data = nullptr;
@@ -42,12 +61,13 @@ struct AttentionDropout {
 template <class S, class T = Wide<S>>
 struct Attention {
   AttentionShape shape;
+  AttentionStrides strides;
   AttentionMask mask;
   T scale;
-  const S* q;       // [batch, heads, queries, depth]
-  const S* k;       // [batch, heads, keys, depth]
-  const S* v;       // [batch, heads, keys, value_depth]
-  S* o;             // [batch, heads, queries, value_depth]
+  const S* q;       // for each batch entry and head [queries, depth]
+  const S* k;       // [keys, depth]
+  const S* v;       // [keys, value_depth]
+  S* o;             // [queries, value_depth]
   T* statistics;    // [batch, heads, queries, 2], kept for the gradient
   void* workspace;  // attention_workspace_forward(shape, sizeof(T)) bytes
   AttentionDropout dropout = {};
@@ -56,14 +76,15 @@ struct Attention {
 template <class S, class T = Wide<S>>
 struct AttentionGradient {
   AttentionShape shape;
+  AttentionStrides strides;
   AttentionMask mask;
   T scale;
-  const S* q;           // [batch, heads, queries, depth]
-  const S* k;           // [batch, heads, keys, depth]
-  const S* v;           // [batch, heads, keys, value_depth]
-  const S* o;           // [batch, heads, queries, value_depth]
+  const S* q;           // for each batch entry and head [queries, depth]
+  const S* k;           // [keys, depth]
+  const S* v;           // [keys, value_depth]
+  const S* o;           // [queries, value_depth]
   const T* statistics;  // [batch, heads, queries, 2]
-  const S* d_o;         // [batch, heads, queries, value_depth]
+  const S* d_o;         // [queries, value_depth]
   S* dq;                // as q
   S* dk;                // as k
   S* dv;                // as v

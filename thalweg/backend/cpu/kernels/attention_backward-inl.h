@@ -25,8 +25,9 @@ class KeyBlocks {
   using V = VecOf<T>;
 
  public:
-  // delta [queries] of the head; dq [queries, depth] receives this task's share.
-  KeyBlocks(const AttentionGradient<Stored>& a, std::int64_t head, const T* delta, T* dq, T* scratch)
+  // delta [queries] of the head; dq [queries, depth] receives this task's share, dq_stride from row to row.
+  KeyBlocks(const AttentionGradient<Stored>& a, std::int64_t head, const T* delta, T* dq, std::int64_t dq_stride,
+            T* scratch)
       : shape_(a.shape),
         mask_(a.mask, a.shape, head),
         scale_(a.scale),
@@ -36,43 +37,47 @@ class KeyBlocks {
         row_(padded(shape_.depth)),
         value_row_(padded(shape_.value_depth)),
         at_(shape_),
-        q_(a.q + head * shape_.queries * shape_.depth),
-        k_(a.k + head * shape_.keys * shape_.depth),
-        v_(a.v + head * shape_.keys * shape_.value_depth),
-        d_o_(a.d_o + head * shape_.queries * shape_.value_depth),
+        q_(rows(a.q, a.strides.q, head)),
+        k_(rows(a.k, a.strides.k, head)),
+        v_(rows(a.v, a.strides.v, head)),
+        d_o_(rows(a.d_o, a.strides.o, head)),
         statistics_(a.statistics + 2 * head * shape_.queries),
         delta_(delta),
         dq_(dq),
-        dk_(a.dk + head * shape_.keys * shape_.depth),
-        dv_(a.dv + head * shape_.keys * shape_.value_depth),
+        dq_stride_(dq_stride),
+        dk_(a.dk + a.strides.k.offset(head, shape_.heads)),
+        dv_(a.dv + a.strides.v.offset(head, shape_.heads)),
         scratch_(scratch) {}
 
   // Key blocks first, first + step, …
   void run(std::int64_t first, std::int64_t step) {
-    std::fill_n(dq_, shape_.queries * shape_.depth, T(0));
+    for (std::int64_t r = 0; r < shape_.queries; ++r) std::fill_n(dq_ + r * dq_stride_, shape_.depth, T(0));
     for (key_ = first * at_.block; key_ < shape_.keys; key_ += step * at_.block) {
       keys_ = std::min(at_.block, shape_.keys - key_);
-      const T* v = wide_rows(v_ + key_ * shape_.value_depth, keys_, shape_.value_depth, scratch_ + at_.wide_k);
+      const Rows<T> v = wide_rows(v_.from(key_), keys_, shape_.value_depth, scratch_ + at_.wide_k);
       pack_transposed(v, keys_, shape_.value_depth, scale_, scratch_ + at_.values);
-      const T* k = wide_rows(k_ + key_ * shape_.depth, keys_, shape_.depth, scratch_ + at_.wide_k);
+      const Rows<T> k = wide_rows(k_.from(key_), keys_, shape_.depth, scratch_ + at_.wide_k);
       pack_transposed(k, keys_, shape_.depth, T(1), scratch_ + at_.keys);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, at_.block * row_, T(0));
       std::fill_n(scratch_ + at_.dv, at_.block * value_row_, T(0));
       const std::int64_t begin = shape_.causal ? key_ / kQueryBlock * kQueryBlock : 0;
       for (query_ = begin; query_ < shape_.queries; query_ += kQueryBlock) add_queries();
-      copy_rows(scratch_ + at_.dk, row_, shape_.depth, keys_, dk_ + key_ * shape_.depth, shape_.depth);
-      copy_rows(scratch_ + at_.dv, value_row_, shape_.value_depth, keys_, dv_ + key_ * shape_.value_depth,
-                shape_.value_depth);
+      copy_rows(scratch_ + at_.dk, row_, shape_.depth, keys_, dk_ + key_ * k_.stride, k_.stride);
+      copy_rows(scratch_ + at_.dv, value_row_, shape_.value_depth, keys_, dv_ + key_ * v_.stride, v_.stride);
     }
   }
 
  private:
+  Rows<Stored> rows(const Stored* x, const HeadStrides& strides, std::int64_t head) const {
+    return {x + strides.offset(head, shape_.heads), strides.row};
+  }
+
   // The block of queries from query_ on against the block of keys.
   void add_queries() {
     queries_ = std::min(kQueryBlock, shape_.queries - query_);
-    q_block_ = wide_rows(q_ + query_ * shape_.depth, queries_, shape_.depth, scratch_ + at_.wide_q);
-    do_block_ = wide_rows(d_o_ + query_ * shape_.value_depth, queries_, shape_.value_depth, scratch_ + at_.wide_do);
+    q_block_ = wide_rows(q_.from(query_), queries_, shape_.depth, scratch_ + at_.wide_q);
+    do_block_ = wide_rows(d_o_.from(query_), queries_, shape_.value_depth, scratch_ + at_.wide_do);
     if (drops_) load_factors();
     for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
       if (mask_.data != nullptr) load_mask(slab);
@@ -90,9 +95,9 @@ class KeyBlocks {
   HWY_INLINE void prefetch_queries(std::int64_t slab, std::int64_t r) const {
     for (std::int64_t i = slab / S::kSlab; i < S::kRows; i += divide_up(keys_, S::kSlab)) {
       const std::int64_t row = std::min(query_ + kQueryBlock + r + i, shape_.queries - 1);
-      prefetch(q_ + row * shape_.depth, shape_.depth);
-      prefetch(dq_ + row * shape_.depth, shape_.depth);
-      prefetch(d_o_ + row * shape_.value_depth, shape_.value_depth);
+      prefetch(q_.at(row), shape_.depth);
+      prefetch(dq_ + row * dq_stride_, shape_.depth);
+      prefetch(d_o_.at(row), shape_.value_depth);
     }
   }
 
@@ -200,13 +205,14 @@ class KeyBlocks {
   }
 
   // total [key block][row] += weights^T rows: weights are p or ds, rows [queries][row] are d_o or q.
-  void add_to_keys(const T* weights, const T* rows, std::int64_t row, T* total) {
+  void add_to_keys(const T* weights, const Rows<T>& rows, std::int64_t row, T* total) {
     for (std::int64_t key = 0; key < keys_; key += S::kOutRows) {
       const std::int64_t slab = key / S::kSlab * S::kSlab, begin = first_query(key), count = queries_ - begin;
       if (count <= 0) continue;
       const T* weight = weights + offset(slab, begin) + (key - slab);
       update_rows(total + key * row, row, row, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
-        accumulate<1, S::kSlab, sizeof(tile[0]) / sizeof(V), T>(tile, weight, rows + begin * row + column, row, count);
+        accumulate<1, S::kSlab, sizeof(tile[0]) / sizeof(V), T>(tile, weight, rows.at(begin) + column, rows.stride,
+                                                                count);
       });
     }
   }
@@ -214,19 +220,20 @@ class KeyBlocks {
   // dq [queries, depth] += ds k, in place or, where rows or depth leave a rest, in a padded copy.
   void add_to_queries() {
     const bool in_place = !needs_padding(shape_.depth) && queries_ % S::kOutRows == 0;
-    T *dq = dq_ + query_ * shape_.depth, *to = in_place ? dq : scratch_ + at_.dq_rows;
-    if (!in_place) copy_rows(dq, shape_.depth, shape_.depth, queries_, to, row_);
+    T *dq = dq_ + query_ * dq_stride_, *to = in_place ? dq : scratch_ + at_.dq_rows;
+    const std::int64_t stride = in_place ? dq_stride_ : row_;
+    if (!in_place) copy_rows(dq, dq_stride_, shape_.depth, queries_, to, row_);
     for (std::int64_t r = 0; r < queries_; r += S::kOutRows)
-      update_rows(to + r * row_, row_, row_, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
+      update_rows(to + r * stride, stride, row_, [&](auto& tile, std::int64_t column) THALWEG_INLINE_LAMBDA {
         for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
           std::int64_t count = std::min<std::int64_t>(S::kSlab, keys_ - slab);
           if (shape_.causal) count = std::min(count, query_ + r + S::kOutRows - key_ - slab);
           if (count <= 0) break;
           accumulate<S::kSlab, 1, sizeof(tile[0]) / sizeof(V), T>(tile, scratch_ + at_.ds + offset(slab, r),
-                                                                  k_rows_ + slab * row_ + column, row_, count);
+                                                                  k_rows_.at(slab) + column, k_rows_.stride, count);
         }
       });
-    if (!in_place) copy_rows(to, row_, shape_.depth, queries_, dq, shape_.depth);
+    if (!in_place) copy_rows(to, row_, shape_.depth, queries_, dq, dq_stride_);
   }
 
   // to [rows, width] = from, with their own distances from row to row.
@@ -246,13 +253,14 @@ class KeyBlocks {
   bool drops_;
   std::int64_t row_, value_row_;
   BackwardScratch at_;
-  const Stored *q_, *k_, *v_, *d_o_;
+  Rows<Stored> q_, k_, v_, d_o_;
   const T *statistics_, *delta_;
   T* dq_;
+  std::int64_t dq_stride_;
   Stored *dk_, *dv_;
   T* scratch_;
-  const T *q_block_ = nullptr, *do_block_ = nullptr;  // the queries at work, and the gradients of what they gave
-  const T* k_rows_ = nullptr;
+  Rows<T> q_block_{}, do_block_{};  // the queries at work, and the gradients of what they gave
+  Rows<T> k_rows_{};
   std::int64_t key_ = 0, keys_ = 0, query_ = 0, queries_ = 0;  // the blocks at work
 };
 

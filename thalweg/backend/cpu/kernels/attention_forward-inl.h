@@ -31,9 +31,10 @@ class QueryBlock {
         block_(forward_query_block(shape_)),
         first_(first),
         count_(std::min(block_, shape_.queries - first)),
-        k_(a.k + head * shape_.keys * shape_.depth),
-        v_(a.v + head * shape_.keys * shape_.value_depth),
-        o_(a.o + (head * shape_.queries + first) * shape_.value_depth),
+        k_{a.k + a.strides.k.offset(head, shape_.heads), a.strides.k.row},
+        v_{a.v + a.strides.v.offset(head, shape_.heads), a.strides.v.row},
+        o_(a.o + a.strides.o.offset(head, shape_.heads) + first * a.strides.o.row),
+        o_stride_(a.strides.o.row),
         statistics_(a.statistics + 2 * (head * shape_.queries + first)),
         row_(padded(shape_.value_depth)) {
     const ForwardScratch at(shape_);
@@ -41,7 +42,7 @@ class QueryBlock {
     values_ = scratch + at.values, maximum_ = scratch + at.statistics;
     wide_keys_ = scratch + at.keys, wide_values_ = wide_keys_ + kKeyBlock * padded(shape_.depth);
     sum_ = maximum_ + block_, shrink_ = sum_ + block_;
-    const Stored* q = a.q + (head * shape_.queries + first) * shape_.depth;
+    const Rows<Stored> q{a.q + a.strides.q.offset(head, shape_.heads) + first * a.strides.q.row, a.strides.q.row};
     pack_transposed(wide_rows(q, count_, shape_.depth, wide_keys_), count_, shape_.depth, T(1), queries_);
   }
 
@@ -52,9 +53,9 @@ class QueryBlock {
     const std::int64_t end = last_key(first_ + count_);
     for (std::int64_t key = 0; key < end; key += kKeyBlock) {
       const std::int64_t keys = std::min(kKeyBlock, end - key);
-      keys_ = wide_rows(k_ + key * shape_.depth, std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
-      const T* v = wide_rows(v_ + key * shape_.value_depth, keys, shape_.value_depth, wide_values_);
-      v = padded_rows(v, keys, shape_.value_depth, values_);
+      keys_ = wide_rows(k_.from(key), std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
+      const Rows<T> v = padded_rows(wide_rows(v_.from(key), keys, shape_.value_depth, wide_values_), keys,
+                                    shape_.value_depth, values_);
       for (std::int64_t slab = 0; slab < count_; slab += S::kSlab) {
         const std::int64_t seen = std::min(keys, last_key(first_ + slab + S::kSlab) - key);
         if (seen <= 0) continue;
@@ -105,8 +106,8 @@ class QueryBlock {
   HWY_INLINE void prefetch_keys(std::int64_t slab, std::int64_t key) const {
     for (std::int64_t i = slab / S::kSlab; i < S::kRows; i += block_ / S::kSlab) {
       const std::int64_t row = std::min(key + kKeyBlock + i, shape_.keys - 1);
-      prefetch(k_ + row * shape_.depth, shape_.depth);
-      prefetch(v_ + row * shape_.value_depth, shape_.value_depth);
+      prefetch(k_.at(row), shape_.depth);
+      prefetch(v_.at(row), shape_.value_depth);
     }
   }
 
@@ -161,7 +162,7 @@ class QueryBlock {
   }
 
   // output = output * shrink + p v, over `count` keys from `key` on.
-  void add_values(std::int64_t slab, std::int64_t key, const T* v, std::int64_t count) {
+  void add_values(std::int64_t slab, std::int64_t key, const Rows<T>& v, std::int64_t count) {
     for (std::int64_t r = slab; r < slab + S::kSlab; r += S::kOutRows) {
       const std::int64_t seen = std::clamp<std::int64_t>(last_key(first_ + r + S::kOutRows) - key, 0, count);
       const T *p = scores_ + (r - slab), *shrink = shrink_ + r;
@@ -172,14 +173,14 @@ class QueryBlock {
           HWY_UNROLL(8)
           for (int c = 0; c < kVectors; ++c) tile[i][c] = hn::Mul(tile[i][c], hn::Set(S::d, shrink[i]));
         }
-        accumulate<1, S::kSlab, kVectors, T>(tile, p, v + column, row_, seen);
+        accumulate<1, S::kSlab, kVectors, T>(tile, p, v.first + column, v.stride, seen);
       });
     }
   }
 
   void write() const {
     for (std::int64_t r = 0; r < count_; ++r) {
-      Stored* o = o_ + r * shape_.value_depth;
+      Stored* o = o_ + r * o_stride_;
       T* statistics = statistics_ + 2 * r;
       if (sum_[r] == 0) {
         std::fill_n(o, shape_.value_depth, Stored(T(0)));
@@ -198,12 +199,13 @@ class QueryBlock {
   Scale<T> scale_;
   KeptWeights<T> kept_;
   std::int64_t block_, first_, count_;  // queries
-  const Stored *k_, *v_;
+  Rows<Stored> k_, v_;
   Stored* o_;
+  std::int64_t o_stride_;
   T* statistics_;
   std::int64_t row_;
   T *queries_, *scores_, *output_, *values_, *wide_keys_, *wide_values_;
-  const T* keys_ = nullptr;      // at work
+  Rows<T> keys_{};               // at work
   T *maximum_, *sum_, *shrink_;  // [query block]
 };
 

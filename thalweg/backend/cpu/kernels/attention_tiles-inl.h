@@ -54,16 +54,27 @@ HWY_INLINE void store_tile(const ScoreTile<T>& tile, T* to) {
   THALWEG_TILE(r, S::kRows, v, S::kVectors) hn::StoreU(tile[r][v], S::d, to + r * S::kSlab + v * S::kWidth);
 }
 
+// Rows of a matrix, `stride` elements from one to the next.
+template <class T>
+struct Rows {
+  const T* first;
+  std::int64_t stride;
+
+  HWY_INLINE const T* at(std::int64_t row) const { return first + row * stride; }
+  Rows from(std::int64_t row) const { return {at(row), stride}; }
+};
+
 // tile = A B: kRows rows of a [count, depth] from `row` on (the last row stands in for missing ones), b [depth][slab].
 // Only vectors kBegin … kEnd of the slab are computed, the others are 0. meanwhile(0 … kWork - 1) is called between the
 // steps: its additions, permutations and stores go to units that multiplying leaves idle.
 template <int kBegin, int kEnd, int kWork = 0, class T, class Meanwhile = void (*)(int)>
-HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const T* a, std::int64_t row, std::int64_t count, std::int64_t depth,
-                              const T* HWY_RESTRICT b, [[maybe_unused]] Meanwhile meanwhile = nullptr) {
+HWY_INLINE void multiply_rows(ScoreTile<T>& tile, const Rows<T>& a, std::int64_t row, std::int64_t count,
+                              std::int64_t depth, const T* HWY_RESTRICT b,
+                              [[maybe_unused]] Meanwhile meanwhile = nullptr) {
   using S = TileShape<T>;
   const T* rows[S::kRows];
   HWY_UNROLL(8)
-  for (int r = 0; r < S::kRows; ++r) rows[r] = a + std::min(row + r, count - 1) * depth;
+  for (int r = 0; r < S::kRows; ++r) rows[r] = a.at(std::min(row + r, count - 1));
   THALWEG_TILE(r, S::kRows, v, S::kVectors) tile[r][v] = hn::Zero(S::d);
   const auto step = [&](std::int64_t i) THALWEG_INLINE_LAMBDA {
     VecOf<T> column[S::kVectors];
@@ -226,7 +237,7 @@ HWY_INLINE void transpose_columns(D d, const T* in, std::int64_t ld, T factor, T
 
 // x [rows, width] -> out [slabs][width][slab], times factor; missing rows of the last slab become 0.
 template <class T>
-void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor, T* out) {
+void pack_transposed(Rows<T> x, std::int64_t rows, std::int64_t width, T factor, T* out) {
   constexpr std::int64_t kSlab = TileShape<T>::kSlab, kStep = TileShape<T>::kWidth;
   const std::int64_t padded_rows = divide_up(rows, kSlab) * kSlab;
   for (std::int64_t row = 0; row < padded_rows; row += kStep) {
@@ -235,34 +246,38 @@ void pack_transposed(const T* x, std::int64_t rows, std::int64_t width, T factor
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (sizeof(T) == 4)
       for (; row + kStep <= rows && column + 4 <= width; column += 4)
-        transpose_columns(TileShape<T>::d, x + row * width + column, width, factor, to + column * kSlab, kSlab);
+        transpose_columns(TileShape<T>::d, x.at(row) + column, x.stride, factor, to + column * kSlab, kSlab);
 #endif
     for (; column < width; ++column)
       for (std::int64_t r = 0; r < kStep; ++r)
-        to[column * kSlab + r] = row + r < rows ? x[(row + r) * width + column] * factor : T(0);
+        to[column * kSlab + r] = row + r < rows ? x.at(row + r)[column] * factor : T(0);
   }
 }
 
 // x [rows, width] in the type that is computed in: itself, or a copy.
 template <class T, class S>
-const T* wide_rows(const S* x, std::int64_t rows, std::int64_t width, [[maybe_unused]] T* copy) {
+Rows<T> wide_rows(Rows<S> x, std::int64_t rows, std::int64_t width, [[maybe_unused]] T* copy) {
   if constexpr (std::is_same_v<S, T>) {
     return x;
   } else {
-    for_each_chunk<T>(rows * width, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(x), copy); });
-    return copy;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const S* from = x.at(row);
+      T* to = copy + row * width;
+      for_each_chunk<T>(width, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(from), to); });
+    }
+    return {copy, width};
   }
 }
 
 // Rows that tiles may read in whole vectors: x [rows, width] itself, or a copy in `copy` with padded rows.
 template <class T>
-const T* padded_rows(const T* x, std::int64_t rows, std::int64_t width, T* copy) {
+Rows<T> padded_rows(Rows<T> x, std::int64_t rows, std::int64_t width, T* copy) {
   if (!needs_padding(width)) return x;
   for (std::int64_t row = 0; row < rows; ++row) {
-    T* end = std::copy_n(x + row * width, width, copy + row * padded(width));
+    T* end = std::copy_n(x.at(row), width, copy + row * padded(width));
     std::fill(end, copy + (row + 1) * padded(width), T(0));
   }
-  return copy;
+  return {copy, padded(width)};
 }
 
 // The mask of one head as scores: 0 where seen, -infinity elsewhere.
