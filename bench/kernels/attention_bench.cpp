@@ -1,6 +1,7 @@
 // Causal attention, 8 heads of depth 64, forward and backward: checks the result, then prints time, GFLOP/s (causal:
 // 7 products, halved), scratch, and what doubling the length costs.
-//   attention_bench [threads = 1] [longest = 16384] [dropout = 0]
+//   attention_bench [threads = 1] [longest = 16384] [dropout = 0] [packed = 0]
+// packed: q, k and v side by side in [time, 3, heads, depth], o in [time, heads, depth].
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -21,20 +22,28 @@ constexpr float kScale = 0.125f;
 
 struct Case {
   cpu::AttentionShape shape;
-  std::vector<float> q, k, v, o, statistics, d_o, dq, dk, dv;
+  cpu::AttentionStrides strides;
+  std::vector<float> qkv, o, statistics, d_o, gradients;
+  float *q, *k, *v, *dq, *dk, *dv;  // each head [length, depth]
   std::vector<char> scratch;
   cpu::AttentionDropout dropout;
 
-  Case(int64_t length, double rate) : shape{1, kHeads, length, length, kDepth, kDepth, true} {
+  Case(int64_t length, double rate, bool packed)
+      : shape{1, kHeads, length, length, kDepth, kDepth, true}, strides(cpu::heads_before_rows(shape)) {
     dropout.threshold = static_cast<std::uint64_t>(rate * 0x1p32), dropout.scale = 1 / (1 - rate);
     const std::size_t size = static_cast<std::size_t>(kHeads * length * kDepth);
     std::mt19937 engine(1);
     std::uniform_real_distribution<float> values(-1, 1);
-    for (auto* x : {&q, &k, &v, &d_o}) {
-      x->resize(size);
+    qkv.resize(3 * size), gradients.resize(3 * size), o.resize(size), d_o.resize(size);
+    for (auto* x : {&qkv, &d_o})
       for (float& value : *x) value = values(engine);
+    const auto part = packed ? static_cast<std::size_t>(kHeads * kDepth) : size;
+    q = qkv.data(), k = q + part, v = k + part, dq = gradients.data(), dk = dq + part, dv = dk + part;
+    if (packed) {
+      shape.spread = true;
+      strides.q = strides.k = strides.v = {.batch = 0, .head = kDepth, .row = 3 * kHeads * kDepth};
+      strides.o = {.batch = 0, .head = kDepth, .row = kHeads * kDepth};
     }
-    for (auto* x : {&o, &dq, &dk, &dv}) x->resize(size);
     statistics.resize(2 * size / kDepth);
     scratch.resize(std::max(forward_bytes(), backward_bytes()));
   }
@@ -43,32 +52,23 @@ struct Case {
   std::size_t backward_bytes() const { return cpu::attention_workspace_backward(shape, sizeof(float)); }
 
   void forward() {
-    cpu::attention_kernels<float>().forward({shape,
-                                             cpu::heads_before_rows(shape),
-                                             {},
-                                             kScale,
-                                             q.data(),
-                                             k.data(),
-                                             v.data(),
-                                             o.data(),
-                                             statistics.data(),
-                                             scratch.data(),
-                                             dropout});
+    cpu::attention_kernels<float>().forward(
+        {shape, strides, {}, kScale, q, k, v, o.data(), statistics.data(), scratch.data(), dropout});
   }
   void backward() {
     cpu::attention_kernels<float>().backward({shape,
-                                              cpu::heads_before_rows(shape),
+                                              strides,
                                               {},
                                               kScale,
-                                              q.data(),
-                                              k.data(),
-                                              v.data(),
+                                              q,
+                                              k,
+                                              v,
                                               o.data(),
                                               statistics.data(),
                                               d_o.data(),
-                                              dq.data(),
-                                              dk.data(),
-                                              dv.data(),
+                                              dq,
+                                              dk,
+                                              dv,
                                               scratch.data(),
                                               dropout});
   }
@@ -76,8 +76,12 @@ struct Case {
 
 // Largest distance of o and the gradients of the last head from plain double loops, relative to the largest value.
 double error(const Case& c) {
-  const int64_t length = c.shape.queries, base = (kHeads - 1) * length * kDepth;
-  const auto row = [&](const std::vector<float>& x, int64_t i) { return x.data() + base + i * kDepth; };
+  const int64_t length = c.shape.queries;
+  const auto row = [](const float* x, const cpu::HeadStrides& strides, int64_t i) {
+    return x + (kHeads - 1) * strides.head + i * strides.row;
+  };
+  const auto part = [&](const float* x, int64_t i) { return row(x, c.strides.q, i); };
+  const auto result = [&](const std::vector<float>& x, int64_t i) { return row(x.data(), c.strides.o, i); };
   const auto dot = [](const float* a, const float* b) {
     double total = 0;
     for (int64_t d = 0; d < kDepth; ++d) total += double{a[d]} * b[d];
@@ -90,32 +94,34 @@ double error(const Case& c) {
   std::vector<double> o(length * kDepth), dq(o.size()), dk(o.size()), dv(o.size()), p(length), dp(length), kept(length);
   for (int64_t i = 0; i < length; ++i) {
     double total = 0, delta = 0;
-    for (int64_t j = 0; j <= i; ++j) total += p[j] = std::exp(kScale * dot(row(c.q, i), row(c.k, j)));
+    for (int64_t j = 0; j <= i; ++j) total += p[j] = std::exp(kScale * dot(part(c.q, i), part(c.k, j)));
     for (int64_t j = 0; j <= i; ++j) {
       p[j] /= total;
       kept[j] = factor(((kHeads - 1) * length + i) * length + j);
-      dp[j] = kept[j] * dot(row(c.d_o, i), row(c.v, j));
+      dp[j] = kept[j] * dot(result(c.d_o, i), part(c.v, j));
       delta += p[j] * dp[j];
     }
     for (int64_t j = 0; j <= i; ++j)
       for (int64_t d = 0; d < kDepth; ++d) {
         const double ds = p[j] * (dp[j] - delta) * kScale;
-        o[i * kDepth + d] += kept[j] * p[j] * row(c.v, j)[d];
-        dv[j * kDepth + d] += kept[j] * p[j] * row(c.d_o, i)[d];
-        dq[i * kDepth + d] += ds * row(c.k, j)[d];
-        dk[j * kDepth + d] += ds * row(c.q, i)[d];
+        o[i * kDepth + d] += kept[j] * p[j] * part(c.v, j)[d];
+        dv[j * kDepth + d] += kept[j] * p[j] * result(c.d_o, i)[d];
+        dq[i * kDepth + d] += ds * part(c.k, j)[d];
+        dk[j * kDepth + d] += ds * part(c.q, i)[d];
       }
   }
   double worst = 0;
-  const auto compare = [&](const std::vector<double>& expected, const std::vector<float>& actual) {
+  const auto compare = [&](const std::vector<double>& expected, const float* actual, const cpu::HeadStrides& strides) {
     double largest = 0, distance = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      largest = std::max(largest, std::abs(expected[i]));
-      distance = std::max(distance, std::abs(expected[i] - actual[base + i]));
+    for (int64_t i = 0; i < length * kDepth; ++i) {
+      const double want = expected[static_cast<std::size_t>(i)];
+      largest = std::max(largest, std::abs(want));
+      distance = std::max(distance, std::abs(want - row(actual, strides, i / kDepth)[i % kDepth]));
     }
     worst = std::max(worst, distance / largest);
   };
-  compare(o, c.o), compare(dq, c.dq), compare(dk, c.dk), compare(dv, c.dv);
+  compare(o, c.o.data(), c.strides.o);
+  for (const auto& [want, got] : {std::pair{&dq, c.dq}, {&dk, c.dk}, {&dv, c.dv}}) compare(*want, got, c.strides.q);
   return worst;
 }
 
@@ -140,10 +146,10 @@ Times measure(Case& c, int runs) {
   return best;
 }
 
-int run(int threads, int64_t longest, double rate) {
+int run(int threads, int64_t longest, double rate, bool packed) {
   config::set_threads(threads);
   for (const int64_t length : {256, 1024, 4096}) {
-    Case c(length, rate);
+    Case c(length, rate, packed);
     c.forward(), c.backward();
     const double distance = length <= 1024 ? error(c) : 0;
     if (!(distance < 5e-5))
@@ -157,7 +163,7 @@ int run(int threads, int64_t longest, double rate) {
   }
   double last_time = 0, last_bytes = 0;
   for (int64_t length = 512; length <= longest; length *= 2) {
-    Case c(length, rate);
+    Case c(length, rate, packed);
     const Times t = measure(c, 2);
     const double time = t.forward + t.backward, bytes = static_cast<double>(c.forward_bytes() + c.backward_bytes());
     std::printf("T %5ld  both %9.2f ms  scratch forward %7.2f MiB backward %7.2f MiB", long{length}, time * 1e3,
@@ -174,5 +180,5 @@ int run(int threads, int64_t longest, double rate) {
 
 int main(int argc, char** argv) {
   return thalweg::bench::run(argc > 1 ? std::atoi(argv[1]) : 1, argc > 2 ? std::atol(argv[2]) : 16384,
-                             argc > 3 ? std::atof(argv[3]) : 0);
+                             argc > 3 ? std::atof(argv[3]) : 0, argc > 4 && std::atoi(argv[4]) != 0);
 }

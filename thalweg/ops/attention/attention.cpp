@@ -133,7 +133,8 @@ cpu::AttentionShape describe(const Scores& op, const List& in) {
           .depth = q[3],
           .value_depth = v[3],
           .causal = op.causal,
-          .narrow = wide(dtype_of(in[0])) != dtype_of(in[0])};
+          .narrow = wide(dtype_of(in[0])) != dtype_of(in[0]),
+          .spread = op.lies() != AttentionLayout::heads_first};
 }
 
 cpu::AttentionMask describe(const Array& mask) {

@@ -29,7 +29,7 @@ inline constexpr std::int64_t forward_query_block(const AttentionShape& s) {
 struct ForwardScratch {
   std::int64_t block;  // queries
   std::int64_t queries, scores, output, values, keys, statistics, total;
-  constexpr explicit ForwardScratch(const AttentionShape& s) {
+  explicit ForwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.value_depth);
     block = forward_query_block(s);
     queries = 0;                                 // q^T [slabs][depth][slab]
@@ -37,10 +37,10 @@ struct ForwardScratch {
     output = scores + kKeyBlock * kLargestSlab;  // [query block][padded value depth]
     values = output + block * row;               // [key block][padded value depth] where v needs it
     keys = values + (needs_padding(s.value_depth) ? kKeyBlock * row : 0);
-    // Wide copies where operands are narrow: at first the queries, [query block][depth]; then k [key block][depth] and
-    // v [key block][value depth].
+    // Copies where operands are narrow or spread: at first the queries, [query block][depth]; then k [key block][depth]
+    // and v [key block][value depth].
     const std::int64_t wide = std::max(block * padded(s.depth), kKeyBlock * (padded(s.depth) + row));
-    statistics = keys + (s.narrow ? wide : 0);  // [3][query block]
+    statistics = keys + (s.copies_blocks() ? wide : 0);  // [3][query block]
     total = statistics + 3 * block;
   }
 };
@@ -81,9 +81,9 @@ struct BackwardScratch {
     k_rows = q_rows + (needs_padding(s.depth) ? kQueryBlock * row : 0);
     do_rows = k_rows + (needs_padding(s.depth) ? block * row : 0);
     wide_k = do_rows + (needs_padding(s.value_depth) ? kQueryBlock * value_row : 0);
-    wide_q = wide_k + (s.narrow ? block * std::max(row, value_row) : 0);  // first v, then k [key block][depth]
-    wide_do = wide_q + (s.narrow ? kQueryBlock * row : 0);
-    total = wide_do + (s.narrow ? kQueryBlock * value_row : 0);
+    wide_q = wide_k + (s.copies_blocks() ? block * std::max(row, value_row) : 0);  // first v, then k [key block][depth]
+    wide_do = wide_q + (s.copies_blocks() ? kQueryBlock * row : 0);
+    total = wide_do + (s.copies_blocks() ? kQueryBlock * value_row : 0);
   }
 };
 

@@ -254,19 +254,30 @@ void pack_transposed(Rows<T> x, std::int64_t rows, std::int64_t width, T factor,
   }
 }
 
+// x [rows, width] in the type that is computed in, one row after the other.
+template <class T, class S>
+Rows<T> copied_rows(const Rows<S>& x, std::int64_t rows, std::int64_t width, T* copy) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const S* from = x.at(row);
+    T* to = copy + row * width;
+    for_each_chunk<T>(width, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(from), to); });
+  }
+  return {copy, width};
+}
+
 // x [rows, width] in the type that is computed in: itself, or a copy.
 template <class T, class S>
-Rows<T> wide_rows(Rows<S> x, std::int64_t rows, std::int64_t width, [[maybe_unused]] T* copy) {
-  if constexpr (std::is_same_v<S, T>) {
+Rows<T> wide_rows(const Rows<S>& x, std::int64_t rows, std::int64_t width, [[maybe_unused]] T* copy) {
+  if constexpr (std::is_same_v<S, T>)
     return x;
-  } else {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const S* from = x.at(row);
-      T* to = copy + row * width;
-      for_each_chunk<T>(width, [&](auto chunk) HWY_ATTR { chunk.store(chunk.load(from), to); });
-    }
-    return {copy, width};
-  }
+  else
+    return copied_rows(x, rows, width, copy);
+}
+
+// The same, one row after the other: what is read again and again.
+template <class T, class S>
+Rows<T> dense_rows(const Rows<S>& x, std::int64_t rows, std::int64_t width, T* copy) {
+  return x.stride == width ? wide_rows(x, rows, width, copy) : copied_rows(x, rows, width, copy);
 }
 
 // Rows that tiles may read in whole vectors: x [rows, width] itself, or a copy in `copy` with padded rows.
