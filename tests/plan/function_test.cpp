@@ -192,6 +192,43 @@ TEST(Function, says_when_the_callable_is_not_the_same_in_every_call) {
   expect_error(ErrorCode::internal, {"counting", "result 0", "changes between calls"}, [&] { f(ones({3})); });
 }
 
+TEST(Function, a_difference_from_the_eager_step_changes_nothing_and_is_found_again) {
+  Variable w = weights();
+  const Tensor before = w.value();
+  int calls = 0;
+  const auto f = function([&](const Tensor& x) { w.assign_add(x * static_cast<float>(++calls)); },
+                          {.name = "counting", .check_against_eager = true});
+  for (int i = 0; i < 2; ++i) {
+    expect_error(ErrorCode::internal, {"counting", "variable \"w\""}, [&] { f(ones({5, 3})); });
+    EXPECT_TRUE(same_bits(w.value(), before));
+    EXPECT_EQ(w.version(), 0u);
+  }
+}
+
+TEST(Function, a_first_call_that_fails_leaves_the_comparison_to_the_next) {
+  Variable w = weights();
+  int calls = 0;
+  const auto f = function([&](const Tensor& index) { return gather(w, index) * static_cast<float>(++calls); },
+                          {.name = "counting", .check_against_eager = true});
+  expect_error(ErrorCode::out_of_range, {"index 7"}, [&] { f(full({1}, 7, i64)); });
+  expect_error(ErrorCode::internal, {"counting", "result 0"}, [&] { f(full({1}, 2, i64)); });
+}
+
+TEST(Function, threads_may_call_it_while_a_call_is_checked) {
+  for (int round = 0; round < 40; ++round) {
+    Variable w(zeros({64}), {.name = "w"});
+    const auto f = function([&](const Tensor& x) { w.assign_add(slice(x, {0}, {64})); }, {.check_against_eager = true});
+    constexpr int count = 8, signatures = 25;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < count; ++t)
+      threads.emplace_back([&] {
+        for (int n = 0; n < signatures; ++n) EXPECT_NO_THROW(f(ones({64 + n})));
+      });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(w.value().to_vector<float>()[0], static_cast<float>(count * signatures));
+  }
+}
+
 TEST(Function, host_numbers_are_asked_before_each_call) {
   double number = 1;
   const auto f = function([&](const Tensor& x) { return x * host_number([&] { return number; }, f32); });

@@ -85,6 +85,8 @@ struct FunctionCore::State {
   std::optional<Tensors> run_any(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   std::optional<Tensors> run(Plan& plan, const Flat& arguments, std::uint64_t number);
   std::optional<Tensors> run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
+  std::optional<Tensors> compare_ways(Plan& plan, const Flat& arguments, Body body, std::uint64_t number,
+                                      FunctionRef<void()> put_back);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
   void note_churn();
   Flat padded(const Flat& given, bool with_mask) const {
@@ -92,7 +94,8 @@ struct FunctionCore::State {
   }
 
   const FunctionOptions options;
-  std::mutex tracing;  // one trace at a time; calls of known plans go on
+  std::mutex tracing;   // one trace at a time; calls of known plans go on
+  std::mutex checking;  // with check_against_eager one call at a time: what others assigned would be put back
   mutable PatientMutex mutex;
   Entries entries;
   std::unordered_map<std::string, Entries::iterator> by_signature;
@@ -149,6 +152,7 @@ void FunctionCore::State::drop_outdated_plans() {
     by_signature.erase(entry->signature);
     entry = entries.erase(entry);
   }
+  stats.plans = static_cast<std::int64_t>(entries.size());
 }
 
 std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
@@ -326,6 +330,8 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
 
 std::optional<Tensors> FunctionCore::State::run_any(Plan& plan, const Flat& arguments, Body body,
                                                     std::uint64_t number) {
+  std::unique_lock<std::mutex> alone(checking, std::defer_lock);
+  if (options.check_against_eager) alone.lock();
   if (is_watched(plan.state(), arguments.tensors)) {
     auto results = run_watched(plan.state(), arguments.tensors, number);
     std::lock_guard lock(mutex);
@@ -358,18 +364,22 @@ std::optional<Tensors> FunctionCore::State::run(Plan& plan, const Flat& argument
   return std::move(outcome->results);
 }
 
-// Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
-// numbers.
+namespace {
+
+std::vector<Tensor> values_of(const Graph& traced) {
+  const PauseRecording no_tapes;
+  std::vector<Tensor> list;
+  for (const auto& variable : traced.variables) list.push_back(variable.variable.value());
+  return list;
+}
+
+}  // namespace
+
+// What fails leaves the variables as they were, and the next call is compared again.
 std::optional<Tensors> FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body,
                                                         std::uint64_t number) {
   auto& planned = plan.state();
-  const auto values = [&] {
-    const PauseRecording no_tapes;
-    std::vector<Tensor> list;
-    for (const auto& variable : planned.traced.variables) list.push_back(variable.variable.value());
-    return list;
-  };
-  const std::vector<Tensor> before = values();
+  const std::vector<Tensor> before = values_of(planned.traced);
   std::vector<std::uint64_t> versions;
   for (const auto& variable : planned.traced.variables) versions.push_back(variable.variable.version());
   const auto put_back = [&] {
@@ -379,29 +389,40 @@ std::optional<Tensors> FunctionCore::State::run_checked(Plan& plan, const Flat& 
       VariableStorage::set_version(variable, versions[i]);
     }
   };
-  GradientLog log;
-  Tensors eager;
   try {
-    const random::CallScope same_numbers(number);
-    eager = body(arguments).tensors;
+    return compare_ways(plan, arguments, body, number, put_back);
   } catch (...) {
     put_back();
+    planned.checked = false;
     throw;
   }
+}
+
+// Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
+// numbers.
+std::optional<Tensors> FunctionCore::State::compare_ways(Plan& plan, const Flat& arguments, Body body,
+                                                         std::uint64_t number, FunctionRef<void()> put_back) {
+  auto& planned = plan.state();
+  GradientLog log;
+  Tensors eager;
+  {
+    const random::CallScope same_numbers(number);
+    eager = body(arguments).tensors;
+  }
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
-  const std::vector<Tensor> after = values();
+  const std::vector<Tensor> after = values_of(planned.traced);
   put_back();
   if (planned.with_gradients) {
     const auto checked = run_with_gradients(planned, arguments.tensors, number);
     if (!checked) return {};
-    compare_with_eager(planned, *checked, eager, values(), after);
+    compare_with_eager(planned, *checked, eager, values_of(planned.traced), after);
     planned.with_gradients.reset();
     put_back();
   }
   auto results = run(plan, arguments, number);
   if (!results) return {};
   eager.resize(results->size());
-  compare_with_eager(planned, *results, eager, values(), after);
+  compare_with_eager(planned, *results, eager, values_of(planned.traced), after);
   return results;
 }
 
