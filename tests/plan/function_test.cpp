@@ -372,6 +372,12 @@ TEST(Function, buckets_pad_an_axis_and_give_the_mask) {
 TEST(Function, batch_arguments_must_be_there) {
   const auto f = function([](const Tensor& x) { return x * 2; }, {.name = "f", .batch = {1}});
   expect_error(ErrorCode::invalid_argument, {"\"f\"", ".batch", "got 1"}, [&] { f(ones({2})); });
+  const auto g = function([](const Tensor& x, const Tensor& y) { return x * y; }, {.name = "g", .batch = {0, 1}});
+  g(ones({4}), ones({4}));
+  expect_error(ErrorCode::invalid_argument, {"\"g\"", "4 examples", "argument 1", "[1]"},
+               [&] { g(ones({4}), ones({1})); });
+  expect_error(ErrorCode::invalid_argument, {"\"g\"", "one or more", "argument 0", "[]"},
+               [&] { g(ones({}), ones({4})); });
 }
 
 TEST(Function, buckets_are_checked_when_it_is_made) {

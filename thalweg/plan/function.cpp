@@ -78,8 +78,8 @@ struct FunctionCore::State {
   void drop_outdated_plans();
   void check_alive() const;
   bool trace(const Flat& arguments, Body body, PlanState& plan);
-  std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
-  std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
+  std::shared_ptr<Plan> make(const Flat& arguments, Body body, bool with_mask, const std::string& signature);
+  std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body, bool with_mask);
   std::uint64_t next_number() { return numbers ? numbers->next++ : random::next_ordinal(); }
   // Nothing: the plan is out of date.
   std::optional<Tensors> run_any(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
@@ -241,6 +241,24 @@ bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
 
 namespace {
 
+// The arguments that .batch names are there, and have as many examples each.
+void check_batch(const FunctionOptions& options, const Tensors& arguments) {
+  std::int64_t examples = -1;
+  for (int argument : options.batch) {
+    TW_CHECK_USER(argument >= 0 && argument < static_cast<int>(arguments.size()), "function",
+                  "number arguments from 0; lists count with each of their tensors",
+                  "function \"{}\": expected .batch to name some of its {} arguments, got {}", options.name,
+                  arguments.size(), argument);
+    const Shape& shape = arguments[static_cast<std::size_t>(argument)].shape();
+    const bool first = examples < 0;
+    if (first && shape.rank() > 0) examples = shape[0];
+    TW_CHECK_USER(shape.rank() > 0 && shape[0] == examples, "function",
+                  "name the arguments that carry examples along their leading axis, and no others",
+                  "function \"{}\": expected .batch to name arguments of {} examples, got argument {} of shape {}",
+                  options.name, first ? "one or more" : std::to_string(examples), argument, shape);
+  }
+}
+
 // What follows from the trace and the options.
 void compile_trace(PlanState& plan) {
   plan.compiled = compile(plan.traced, plan.options);
@@ -266,16 +284,14 @@ std::optional<Tensors> run_with_gradients(const PlanState& plan, const Tensors& 
 
 }  // namespace
 
-std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
-  for (int argument : options.batch)
-    TW_CHECK_USER(argument >= 0 && argument < static_cast<int>(arguments.tensors.size()), "function",
-                  "number arguments from 0; lists count with each of their tensors",
-                  "function \"{}\": expected .batch to name some of its {} arguments, got {}", options.name,
-                  arguments.tensors.size(), argument);
+std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, bool with_mask,
+                                                const std::string& signature) {
+  check_batch(options, arguments.tensors);
   auto plan = std::make_unique<PlanState>();
   plan->function = options.name;
   plan->scopes = scopes();
   plan->argument_sizes = arguments.sizes;
+  plan->with_mask = with_mask;
   if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
     plan->traced = found->second->graph;
     plan->traced.precision = usable_precision(options.precision);
@@ -291,14 +307,14 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   return made;
 }
 
-std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body) {
+std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body, bool with_mask) {
   const std::string signature =
       signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
   if (auto known = find(signature)) return known;
   std::lock_guard lock(tracing);
   if (auto known = find(signature)) return known;
   check_alive();
-  return make(arguments, body, signature);
+  return make(arguments, body, with_mask, signature);
 }
 
 Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
@@ -321,7 +337,7 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
   }
   // Another thread may retire variables between the look for a plan and its turn.
   for (std::optional<std::uint64_t> number;;) {
-    const auto plan = state.find_or_make(arguments, body);
+    const auto plan = state.find_or_make(arguments, body, with_mask);
     if (!number) number = state.next_number();
     if (auto results = state.run_any(*plan, arguments, body, *number))
       return {std::move(*results), plan->state().result_sizes};
@@ -435,14 +451,14 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
     const PlanState& plan = entry->plan->state();
     if (holds_retired(plan.traced)) continue;
-    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced};
+    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced, plan.with_mask};
     graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
   }
   return graphs;
 }
 
 const Plan& FunctionCore::plan(const Flat& arguments, Body body, bool with_mask) {
-  const auto plan = state_->find_or_make(state_->padded(arguments, with_mask), body);
+  const auto plan = state_->find_or_make(state_->padded(arguments, with_mask), body, with_mask);
   check_alive(plan->state());
   return *plan;
 }
