@@ -58,6 +58,20 @@ TEST(Function, takes_and_returns_lists_pairs_and_tuples) {
   EXPECT_EQ(pair.second.item<float>(), 1);
 }
 
+TEST(Function, takes_and_returns_gradients) {
+  const Variable w = weights(), table(ones({4, 2}), {.name = "table"});
+  const auto gradients = [&](const Tensor& x) {
+    GradientTape tape;
+    const Tensor loss = reduce_sum(matmul(x, w)) + reduce_sum(gather(table, full({2}, 3, i64)));
+    return tape.gradient(loss, std::vector{w, table});
+  };
+  const std::vector<Gradient> eager = gradients(inputs()), compiled = function(gradients)(inputs());
+  ASSERT_EQ(compiled.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(compiled[i].dense(), eager[i].dense())) << i;
+  const auto doubled = function([](const std::vector<Gradient>& list) { return list[0].dense() * 2; });
+  EXPECT_TRUE(same_bits(doubled(eager), eager[0].dense() * 2));
+}
+
 TEST(Function, swaps_variables) {
   Variable a(tensor({1.f, 2.f})), b(tensor({3.f, 4.f}));
   const auto swap = function([&] {
