@@ -88,6 +88,8 @@ struct FunctionCore::State {
   std::optional<Tensors> compare_ways(Plan& plan, const Flat& arguments, Body body, std::uint64_t number,
                                       FunctionRef<void()> put_back);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
+  Entries::iterator drop(Entries::iterator entry, std::string why);
+  std::string reason_for(const std::string& signature);
   void note_churn();
   Flat padded(const Flat& given, bool with_mask) const {
     return {pad_to_bucket(options.buckets, options.name, given.tensors, with_mask), given.sizes};
@@ -99,6 +101,7 @@ struct FunctionCore::State {
   mutable PatientMutex mutex;
   Entries entries;
   std::unordered_map<std::string, Entries::iterator> by_signature;
+  std::unordered_map<std::string, std::string> dropped;  // why plans of these signatures are no longer kept
   std::vector<std::unique_ptr<Lane>> idle_lanes;
   FunctionStats stats;
   std::int64_t calls = 0;
@@ -147,10 +150,7 @@ void FunctionCore::State::drop_outdated_plans() {
       ++entry;
       continue;
     }
-    ++stats.evictions;
-    stats.last_retrace_reason = has_new_masks ? "variables got masks" : "state of another size took the place of some";
-    by_signature.erase(entry->signature);
-    entry = entries.erase(entry);
+    entry = drop(entry, has_new_masks ? "variables got masks" : "state of another size took the place of some");
   }
   stats.plans = static_cast<std::int64_t>(entries.size());
 }
@@ -165,6 +165,22 @@ std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
   return entries.front().plan;
 }
 
+FunctionCore::State::Entries::iterator FunctionCore::State::drop(Entries::iterator entry, std::string why) {
+  if (dropped.size() >= 4 * static_cast<std::size_t>(options.max_plans)) dropped.clear();
+  dropped[entry->signature] = std::move(why);
+  by_signature.erase(entry->signature);
+  ++stats.evictions;
+  return entries.erase(entry);
+}
+
+// Why a plan is made: what is new beside the call before, and what became of the plan that there was.
+std::string FunctionCore::State::reason_for(const std::string& signature) {
+  const auto known = dropped.extract(signature);
+  if (entries.empty()) return known.empty() ? "no plan is left" : known.mapped();
+  const std::string difference = describe_difference(entries.front().signature, signature);
+  return known.empty() ? difference : difference + ", and " + known.mapped();
+}
+
 // The body is run again: what it referred to must still be there.
 void FunctionCore::State::check_alive() const {
   std::lock_guard lock(mutex);
@@ -173,15 +189,12 @@ void FunctionCore::State::check_alive() const {
 
 void FunctionCore::State::keep(const std::string& signature, const std::shared_ptr<Plan>& plan) {
   std::lock_guard lock(mutex);
-  if (!entries.empty()) stats.last_retrace_reason = describe_difference(entries.front().signature, signature);
+  if (stats.traces > 0) stats.last_retrace_reason = reason_for(signature);
   entries.push_front({signature, plan});
   by_signature[signature] = entries.begin();
   ++stats.traces;
-  while (static_cast<int>(entries.size()) > options.max_plans) {
-    by_signature.erase(entries.back().signature);
-    entries.pop_back();
-    ++stats.evictions;
-  }
+  while (static_cast<int>(entries.size()) > options.max_plans)
+    drop(std::prev(entries.end()), fmt::format("its plan had been evicted: {} are kept", options.max_plans));
   stats.plans = static_cast<std::int64_t>(entries.size());
   note_churn();
 }
