@@ -157,6 +157,31 @@ TEST(Budget, masks_and_weights_divide_by_the_whole_batch) {
   EXPECT_TRUE(near(got[1], want[1], 1e-5));
 }
 
+// Whether the labels are 0 and 1 follows from all of them.
+TEST(Budget, hinge_loss_is_cut_too) {
+  const Variable w(random::normal({16, 8}, {.seed = 4}), {.name = "w"});
+  const auto make = [&](std::int64_t budget) {
+    return function(
+        [=](const Tensor& x, const Tensor& y) {
+          GradientTape tape;
+          const Tensor loss = losses::hinge(y, tanh(matmul(x, w)));
+          return std::pair(loss, Tensor(tape.gradient(loss, w)));
+        },
+        {.memory_budget = budget});
+  };
+  const Tensor x = random::normal({1000, 16}, {.seed = 1}), random = random::normal({1000, 8}, {.seed = 2});
+  const Tensor bits = cast(random > 0, f32), signs = sign(random);
+  const std::int64_t budget = make(0).plan(x, bits).peak_bytes() / 4;
+  for (const auto& y : {bits, signs, bits + signs}) {
+    const auto bounded = make(budget);
+    const auto [loss, gradient] = bounded(x, y);
+    const auto [expected_loss, expected_gradient] = make(0)(x, y);
+    EXPECT_GT(bounded.plan(x, y).micro_batches(), 1);
+    EXPECT_TRUE(near(loss, expected_loss, 1e-5));
+    EXPECT_TRUE(near(gradient, expected_gradient, 1e-5));
+  }
+}
+
 TEST(Budget, dropout_is_the_same_in_every_plan) {
   const Tensor x = random::normal({64, 30}, {.seed = 1});
   Variable w(random::normal({30, 30}, {.seed = 4}), {.name = "w"});

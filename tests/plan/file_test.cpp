@@ -204,6 +204,32 @@ TEST(StepFile, holds_the_state_between_two_steps_of_another_thread) {
   trainer.join();
 }
 
+TEST(StepFile, lengths_are_padded_as_before_it_was_saved) {
+  const Place place;
+  const auto mean = tw::function(
+      [](const tw::Tensor& x, const tw::Tensor& mask) {
+        const tw::Tensor real = tw::cast(mask, tw::f32);
+        return tw::reduce_sum(x * real) / tw::reduce_sum(real);
+      },
+      {.name = "mean", .buckets = {.axis = 1, .sizes = {8, 64}}});
+  const auto total =
+      tw::function([](const tw::Tensor& x) { return tw::reduce_sum(x); },
+                   {.name = "total", .buckets = {.axis = 1, .sizes = {8}, .value = 0.5, .arguments = {0}}});
+  const auto twos = [](std::int64_t length) { return tw::full({1, length}, 2.f); };
+  EXPECT_EQ(mean(twos(5)).item<float>(), 2);
+  EXPECT_EQ(total(twos(5)).item<float>(), 11.5f);
+  mean.save(place.path, {.entries = {{"total", total}}});
+  const auto again = tw::load_function(place.path);
+  for (const std::int64_t length : {1, 5, 8}) EXPECT_EQ(again(twos(length)).item<float>(), 2);
+  EXPECT_EQ(again(twos(8), tw::arange(8) < 5).item<float>(), 2);
+  EXPECT_EQ(again.plan(twos(5)).peak_bytes(), mean.plan(twos(5)).peak_bytes());
+  EXPECT_EQ(again.entry("total")(twos(5)).item<float>(), 11.5f);
+  EXPECT_NE(message_of(tw::ErrorCode::not_found, [&] { again(twos(9)); }).find("f32 [1, 9]"), std::string::npos);
+  EXPECT_NE(message_of(tw::ErrorCode::out_of_range, [&] { again(twos(65)); }).find("65 entries"), std::string::npos);
+  const auto outer = tw::function([&](const tw::Tensor& x) { return static_cast<const tw::Tensor&>(again(x)) * 3; });
+  EXPECT_EQ(outer(twos(5)).item<float>(), 6);
+}
+
 TEST(StepFile, equal_names_are_told_apart) {
   const Place place;
   const tw::Variable a(tw::tensor({1.f}), {.name = "w"}), b(tw::tensor({2.f}), {.name = "w"}),

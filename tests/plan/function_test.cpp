@@ -58,6 +58,20 @@ TEST(Function, takes_and_returns_lists_pairs_and_tuples) {
   EXPECT_EQ(pair.second.item<float>(), 1);
 }
 
+TEST(Function, takes_and_returns_gradients) {
+  const Variable w = weights(), table(ones({4, 2}), {.name = "table"});
+  const auto gradients = [&](const Tensor& x) {
+    GradientTape tape;
+    const Tensor loss = reduce_sum(matmul(x, w)) + reduce_sum(gather(table, full({2}, 3, i64)));
+    return tape.gradient(loss, std::vector{w, table});
+  };
+  const std::vector<Gradient> eager = gradients(inputs()), compiled = function(gradients)(inputs());
+  ASSERT_EQ(compiled.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(compiled[i].dense(), eager[i].dense())) << i;
+  const auto doubled = function([](const std::vector<Gradient>& list) { return list[0].dense() * 2; });
+  EXPECT_TRUE(same_bits(doubled(eager), eager[0].dense() * 2));
+}
+
 TEST(Function, swaps_variables) {
   Variable a(tensor({1.f, 2.f})), b(tensor({3.f, 4.f}));
   const auto swap = function([&] {
@@ -106,8 +120,10 @@ TEST(Function, keeps_a_plan_for_each_signature_within_the_bound) {
   EXPECT_EQ(stats.hits, 2);
   EXPECT_EQ(stats.evictions, 2);
   EXPECT_EQ(stats.plans, 2);
-  EXPECT_NE(stats.last_retrace_reason.find("argument 0 changed from f32 [1] to f32 [2]"), std::string::npos)
-      << stats.last_retrace_reason;
+  EXPECT_EQ(stats.last_retrace_reason,
+            "argument 0 changed from f32 [1] to f32 [2], and its plan had been evicted: 2 are kept");
+  f(zeros({5}));
+  EXPECT_EQ(f.stats().last_retrace_reason, "argument 0 changed from f32 [2] to f32 [5]");
 }
 
 TEST(Function, warns_when_shapes_churn) {
@@ -190,6 +206,43 @@ TEST(Function, says_when_the_callable_is_not_the_same_in_every_call) {
   const auto f = function([&](const Tensor& x) { return x * static_cast<float>(++calls); },
                           {.name = "counting", .check_against_eager = true});
   expect_error(ErrorCode::internal, {"counting", "result 0", "changes between calls"}, [&] { f(ones({3})); });
+}
+
+TEST(Function, a_difference_from_the_eager_step_changes_nothing_and_is_found_again) {
+  Variable w = weights();
+  const Tensor before = w.value();
+  int calls = 0;
+  const auto f = function([&](const Tensor& x) { w.assign_add(x * static_cast<float>(++calls)); },
+                          {.name = "counting", .check_against_eager = true});
+  for (int i = 0; i < 2; ++i) {
+    expect_error(ErrorCode::internal, {"counting", "variable \"w\""}, [&] { f(ones({5, 3})); });
+    EXPECT_TRUE(same_bits(w.value(), before));
+    EXPECT_EQ(w.version(), 0u);
+  }
+}
+
+TEST(Function, a_first_call_that_fails_leaves_the_comparison_to_the_next) {
+  Variable w = weights();
+  int calls = 0;
+  const auto f = function([&](const Tensor& index) { return gather(w, index) * static_cast<float>(++calls); },
+                          {.name = "counting", .check_against_eager = true});
+  expect_error(ErrorCode::out_of_range, {"index 7"}, [&] { f(full({1}, 7, i64)); });
+  expect_error(ErrorCode::internal, {"counting", "result 0"}, [&] { f(full({1}, 2, i64)); });
+}
+
+TEST(Function, threads_may_call_it_while_a_call_is_checked) {
+  for (int round = 0; round < 40; ++round) {
+    Variable w(zeros({64}), {.name = "w"});
+    const auto f = function([&](const Tensor& x) { w.assign_add(slice(x, {0}, {64})); }, {.check_against_eager = true});
+    constexpr int count = 8, signatures = 25;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < count; ++t)
+      threads.emplace_back([&] {
+        for (int n = 0; n < signatures; ++n) EXPECT_NO_THROW(f(ones({64 + n})));
+      });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(w.value().to_vector<float>()[0], static_cast<float>(count * signatures));
+  }
 }
 
 TEST(Function, host_numbers_are_asked_before_each_call) {
@@ -335,6 +388,12 @@ TEST(Function, buckets_pad_an_axis_and_give_the_mask) {
 TEST(Function, batch_arguments_must_be_there) {
   const auto f = function([](const Tensor& x) { return x * 2; }, {.name = "f", .batch = {1}});
   expect_error(ErrorCode::invalid_argument, {"\"f\"", ".batch", "got 1"}, [&] { f(ones({2})); });
+  const auto g = function([](const Tensor& x, const Tensor& y) { return x * y; }, {.name = "g", .batch = {0, 1}});
+  g(ones({4}), ones({4}));
+  expect_error(ErrorCode::invalid_argument, {"\"g\"", "4 examples", "argument 1", "[1]"},
+               [&] { g(ones({4}), ones({1})); });
+  expect_error(ErrorCode::invalid_argument, {"\"g\"", "one or more", "argument 0", "[]"},
+               [&] { g(ones({}), ones({4})); });
 }
 
 TEST(Function, buckets_are_checked_when_it_is_made) {

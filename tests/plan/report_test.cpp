@@ -216,6 +216,51 @@ TEST(Report, the_largest_batch_counts_constants_that_are_cut) {
   EXPECT_THROW(make(most + 1, budget).plan(examples(most + 1)), tw::InfeasibleBudget);
 }
 
+// What a loss makes of the number of examples alone (the shares of a mean, say) is as long as the batch.
+TEST(Report, the_largest_batch_is_known_for_every_loss) {
+  using Loss = tw::Tensor (*)(const tw::Tensor& y, const tw::Tensor& z);
+  const Loss all[] = {
+      [](auto& y, auto& z) { return tw::losses::mean_squared_error(y, z); },
+      [](auto& y, auto& z) {
+        return tw::losses::mean_squared_error(y, z, {.sample_weight = tw::ones({y.shape()[0]})});
+      },
+      [](auto& y, auto& z) { return tw::losses::huber(y, z, {.reduction = tw::losses::Reduction::sum}); },
+      [](auto& y, auto& z) { return tw::losses::binary_crossentropy(tw::sigmoid(y), z, {.from_logits = true}); },
+      [](auto& y, auto& z) { return tw::losses::cosine_similarity(y, z); },
+      [](auto& y, auto& z) {
+        const tw::Tensor labels = tw::expand_dims(tw::argmax(y, 1), 1);
+        return -tw::reduce_mean(tw::gather(tw::log_softmax(z), labels, {.axis = 1, .batch_dims = 1}));
+      }};
+  for (std::size_t i = 0; i < std::size(all); ++i) {
+    tw::nn::Sequential model({tw::nn::dense(64, tw::tanh), tw::nn::batch_norm(), tw::nn::dense(3)});
+    tw::optim::SGD sgd;
+    const auto peak = [&](std::int64_t n, std::int64_t budget) {
+      const auto step = tw::function(
+          [&](const tw::Tensor& x, const tw::Tensor& y) {
+            const auto training = tw::nn::training();
+            tw::GradientTape tape;
+            tw::Tensor loss = all[i](y, model(x));
+            const auto variables = model.trainable_variables();
+            sgd.apply(tape.gradient(loss, variables), variables);
+            return loss;
+          },
+          {.memory_budget = budget});
+      return step.plan(tw::Spec{tw::f32, {n, 24}}, tw::Spec{tw::f32, {n, 3}}).peak_bytes();
+    };
+    const std::int64_t budget = peak(200, 0);
+    try {
+      peak(300, budget);
+      ADD_FAILURE() << "300 examples fit, loss " << i;
+    } catch (const tw::InfeasibleBudget& none) {
+      ASSERT_TRUE(none.answer().largest_batch.has_value()) << "loss " << i;
+      const std::int64_t most = *none.answer().largest_batch;
+      EXPECT_GE(most, 200) << "loss " << i;
+      EXPECT_LE(peak(most, budget), budget) << "loss " << i;
+      EXPECT_THROW(peak(most + 1, budget), tw::InfeasibleBudget) << "loss " << i;
+    }
+  }
+}
+
 // A loop's body is traced for one size of the batch: there is no telling what another would need.
 TEST(Report, no_largest_batch_is_named_where_a_loop_reads_the_examples) {
   const auto loop = [](const tw::Tensor& x) {

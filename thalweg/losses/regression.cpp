@@ -3,6 +3,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/losses/reduction.h"
+#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
 
@@ -10,7 +11,11 @@ namespace thalweg::losses {
 namespace {
 
 // Labels 0 and 1 as -1 and 1; others are left as they are.
-Tensor hinge_labels(const Tensor& y) { return where(reduce_all((y == 0) | (y == 1)), 2 * y - 1, y); }
+// Others are counted: counts of the parts of a batch add up, which reduce_all does not.
+Tensor hinge_labels(const Tensor& y) {
+  const Tensor others = reduce_sum(cast((y != 0) & (y != 1), i64));
+  return where(others == 0, 2 * y - 1, y);
+}
 
 Tensor margin(const Pair& pair) { return maximum(1 - hinge_labels(pair.truth) * pair.prediction, 0); }
 

@@ -78,24 +78,30 @@ struct FunctionCore::State {
   void drop_outdated_plans();
   void check_alive() const;
   bool trace(const Flat& arguments, Body body, PlanState& plan);
-  std::shared_ptr<Plan> make(const Flat& arguments, Body body, const std::string& signature);
-  std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body);
+  std::shared_ptr<Plan> make(const Flat& arguments, Body body, bool with_mask, const std::string& signature);
+  std::shared_ptr<Plan> find_or_make(const Flat& arguments, Body body, bool with_mask);
   std::uint64_t next_number() { return numbers ? numbers->next++ : random::next_ordinal(); }
   // Nothing: the plan is out of date.
   std::optional<Tensors> run_any(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   std::optional<Tensors> run(Plan& plan, const Flat& arguments, std::uint64_t number);
   std::optional<Tensors> run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
+  std::optional<Tensors> compare_ways(Plan& plan, const Flat& arguments, Body body, std::uint64_t number,
+                                      FunctionRef<void()> put_back);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
+  Entries::iterator drop(Entries::iterator entry, std::string why);
+  std::string reason_for(const std::string& signature);
   void note_churn();
   Flat padded(const Flat& given, bool with_mask) const {
     return {pad_to_bucket(options.buckets, options.name, given.tensors, with_mask), given.sizes};
   }
 
   const FunctionOptions options;
-  std::mutex tracing;  // one trace at a time; calls of known plans go on
+  std::mutex tracing;   // one trace at a time; calls of known plans go on
+  std::mutex checking;  // with check_against_eager one call at a time: what others assigned would be put back
   mutable PatientMutex mutex;
   Entries entries;
   std::unordered_map<std::string, Entries::iterator> by_signature;
+  std::unordered_map<std::string, std::string> dropped;  // why plans of these signatures are no longer kept
   std::vector<std::unique_ptr<Lane>> idle_lanes;
   FunctionStats stats;
   std::int64_t calls = 0;
@@ -144,11 +150,9 @@ void FunctionCore::State::drop_outdated_plans() {
       ++entry;
       continue;
     }
-    ++stats.evictions;
-    stats.last_retrace_reason = has_new_masks ? "variables got masks" : "state of another size took the place of some";
-    by_signature.erase(entry->signature);
-    entry = entries.erase(entry);
+    entry = drop(entry, has_new_masks ? "variables got masks" : "state of another size took the place of some");
   }
+  stats.plans = static_cast<std::int64_t>(entries.size());
 }
 
 std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
@@ -161,6 +165,22 @@ std::shared_ptr<Plan> FunctionCore::State::find(const std::string& signature) {
   return entries.front().plan;
 }
 
+FunctionCore::State::Entries::iterator FunctionCore::State::drop(Entries::iterator entry, std::string why) {
+  if (dropped.size() >= 4 * static_cast<std::size_t>(options.max_plans)) dropped.clear();
+  dropped[entry->signature] = std::move(why);
+  by_signature.erase(entry->signature);
+  ++stats.evictions;
+  return entries.erase(entry);
+}
+
+// Why a plan is made: what is new beside the call before, and what became of the plan that there was.
+std::string FunctionCore::State::reason_for(const std::string& signature) {
+  const auto known = dropped.extract(signature);
+  if (entries.empty()) return known.empty() ? "no plan is left" : known.mapped();
+  const std::string difference = describe_difference(entries.front().signature, signature);
+  return known.empty() ? difference : difference + ", and " + known.mapped();
+}
+
 // The body is run again: what it referred to must still be there.
 void FunctionCore::State::check_alive() const {
   std::lock_guard lock(mutex);
@@ -169,15 +189,12 @@ void FunctionCore::State::check_alive() const {
 
 void FunctionCore::State::keep(const std::string& signature, const std::shared_ptr<Plan>& plan) {
   std::lock_guard lock(mutex);
-  if (!entries.empty()) stats.last_retrace_reason = describe_difference(entries.front().signature, signature);
+  if (stats.traces > 0) stats.last_retrace_reason = reason_for(signature);
   entries.push_front({signature, plan});
   by_signature[signature] = entries.begin();
   ++stats.traces;
-  while (static_cast<int>(entries.size()) > options.max_plans) {
-    by_signature.erase(entries.back().signature);
-    entries.pop_back();
-    ++stats.evictions;
-  }
+  while (static_cast<int>(entries.size()) > options.max_plans)
+    drop(std::prev(entries.end()), fmt::format("its plan had been evicted: {} are kept", options.max_plans));
   stats.plans = static_cast<std::int64_t>(entries.size());
   note_churn();
 }
@@ -237,6 +254,24 @@ bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
 
 namespace {
 
+// The arguments that .batch names are there, and have as many examples each.
+void check_batch(const FunctionOptions& options, const Tensors& arguments) {
+  std::int64_t examples = -1;
+  for (int argument : options.batch) {
+    TW_CHECK_USER(argument >= 0 && argument < static_cast<int>(arguments.size()), "function",
+                  "number arguments from 0; lists count with each of their tensors",
+                  "function \"{}\": expected .batch to name some of its {} arguments, got {}", options.name,
+                  arguments.size(), argument);
+    const Shape& shape = arguments[static_cast<std::size_t>(argument)].shape();
+    const bool first = examples < 0;
+    if (first && shape.rank() > 0) examples = shape[0];
+    TW_CHECK_USER(shape.rank() > 0 && shape[0] == examples, "function",
+                  "name the arguments that carry examples along their leading axis, and no others",
+                  "function \"{}\": expected .batch to name arguments of {} examples, got argument {} of shape {}",
+                  options.name, first ? "one or more" : std::to_string(examples), argument, shape);
+  }
+}
+
 // What follows from the trace and the options.
 void compile_trace(PlanState& plan) {
   plan.compiled = compile(plan.traced, plan.options);
@@ -262,16 +297,14 @@ std::optional<Tensors> run_with_gradients(const PlanState& plan, const Tensors& 
 
 }  // namespace
 
-std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, const std::string& signature) {
-  for (int argument : options.batch)
-    TW_CHECK_USER(argument >= 0 && argument < static_cast<int>(arguments.tensors.size()), "function",
-                  "number arguments from 0; lists count with each of their tensors",
-                  "function \"{}\": expected .batch to name some of its {} arguments, got {}", options.name,
-                  arguments.tensors.size(), argument);
+std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body, bool with_mask,
+                                                const std::string& signature) {
+  check_batch(options, arguments.tensors);
   auto plan = std::make_unique<PlanState>();
   plan->function = options.name;
   plan->scopes = scopes();
   plan->argument_sizes = arguments.sizes;
+  plan->with_mask = with_mask;
   if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
     plan->traced = found->second->graph;
     plan->traced.precision = usable_precision(options.precision);
@@ -287,14 +320,14 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   return made;
 }
 
-std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body) {
+std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body, bool with_mask) {
   const std::string signature =
       signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
   if (auto known = find(signature)) return known;
   std::lock_guard lock(tracing);
   if (auto known = find(signature)) return known;
   check_alive();
-  return make(arguments, body, signature);
+  return make(arguments, body, with_mask, signature);
 }
 
 Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
@@ -317,7 +350,7 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
   }
   // Another thread may retire variables between the look for a plan and its turn.
   for (std::optional<std::uint64_t> number;;) {
-    const auto plan = state.find_or_make(arguments, body);
+    const auto plan = state.find_or_make(arguments, body, with_mask);
     if (!number) number = state.next_number();
     if (auto results = state.run_any(*plan, arguments, body, *number))
       return {std::move(*results), plan->state().result_sizes};
@@ -326,6 +359,8 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
 
 std::optional<Tensors> FunctionCore::State::run_any(Plan& plan, const Flat& arguments, Body body,
                                                     std::uint64_t number) {
+  std::unique_lock<std::mutex> alone(checking, std::defer_lock);
+  if (options.check_against_eager) alone.lock();
   if (is_watched(plan.state(), arguments.tensors)) {
     auto results = run_watched(plan.state(), arguments.tensors, number);
     std::lock_guard lock(mutex);
@@ -358,18 +393,22 @@ std::optional<Tensors> FunctionCore::State::run(Plan& plan, const Flat& argument
   return std::move(outcome->results);
 }
 
-// Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
-// numbers.
+namespace {
+
+std::vector<Tensor> values_of(const Graph& traced) {
+  const PauseRecording no_tapes;
+  std::vector<Tensor> list;
+  for (const auto& variable : traced.variables) list.push_back(variable.variable.value());
+  return list;
+}
+
+}  // namespace
+
+// What fails leaves the variables as they were, and the next call is compared again.
 std::optional<Tensors> FunctionCore::State::run_checked(Plan& plan, const Flat& arguments, Body body,
                                                         std::uint64_t number) {
   auto& planned = plan.state();
-  const auto values = [&] {
-    const PauseRecording no_tapes;
-    std::vector<Tensor> list;
-    for (const auto& variable : planned.traced.variables) list.push_back(variable.variable.value());
-    return list;
-  };
-  const std::vector<Tensor> before = values();
+  const std::vector<Tensor> before = values_of(planned.traced);
   std::vector<std::uint64_t> versions;
   for (const auto& variable : planned.traced.variables) versions.push_back(variable.variable.version());
   const auto put_back = [&] {
@@ -379,29 +418,40 @@ std::optional<Tensors> FunctionCore::State::run_checked(Plan& plan, const Flat& 
       VariableStorage::set_version(variable, versions[i]);
     }
   };
-  GradientLog log;
-  Tensors eager;
   try {
-    const random::CallScope same_numbers(number);
-    eager = body(arguments).tensors;
+    return compare_ways(plan, arguments, body, number, put_back);
   } catch (...) {
     put_back();
+    planned.checked = false;
     throw;
   }
+}
+
+// Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
+// numbers.
+std::optional<Tensors> FunctionCore::State::compare_ways(Plan& plan, const Flat& arguments, Body body,
+                                                         std::uint64_t number, FunctionRef<void()> put_back) {
+  auto& planned = plan.state();
+  GradientLog log;
+  Tensors eager;
+  {
+    const random::CallScope same_numbers(number);
+    eager = body(arguments).tensors;
+  }
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
-  const std::vector<Tensor> after = values();
+  const std::vector<Tensor> after = values_of(planned.traced);
   put_back();
   if (planned.with_gradients) {
     const auto checked = run_with_gradients(planned, arguments.tensors, number);
     if (!checked) return {};
-    compare_with_eager(planned, *checked, eager, values(), after);
+    compare_with_eager(planned, *checked, eager, values_of(planned.traced), after);
     planned.with_gradients.reset();
     put_back();
   }
   auto results = run(plan, arguments, number);
   if (!results) return {};
   eager.resize(results->size());
-  compare_with_eager(planned, *results, eager, values(), after);
+  compare_with_eager(planned, *results, eager, values_of(planned.traced), after);
   return results;
 }
 
@@ -414,14 +464,14 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
     const PlanState& plan = entry->plan->state();
     if (holds_retired(plan.traced)) continue;
-    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced};
+    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced, plan.with_mask};
     graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
   }
   return graphs;
 }
 
 const Plan& FunctionCore::plan(const Flat& arguments, Body body, bool with_mask) {
-  const auto plan = state_->find_or_make(state_->padded(arguments, with_mask), body);
+  const auto plan = state_->find_or_make(state_->padded(arguments, with_mask), body, with_mask);
   check_alive(plan->state());
   return *plan;
 }

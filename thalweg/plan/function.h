@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "thalweg/core/function_ref.h"
+#include "thalweg/core/gradient.h"
 #include "thalweg/core/precision.h"
 #include "thalweg/core/variable.h"
 #include "thalweg/plan/buckets.h"
@@ -78,6 +79,7 @@ class TW_API FunctionCore {
 
 TW_API void flatten(Flat& flat, const Spec& spec);  // a tensor without values, for plans
 inline void flatten(Flat& flat, const Tensor& tensor) { flat.tensors.push_back(tensor); }
+inline void flatten(Flat& flat, const Gradient& gradient) { flat.tensors.push_back(gradient.dense()); }
 inline void flatten(Flat& flat, const Variable& variable) { flat.tensors.push_back(variable.value()); }
 template <class T>
 void flatten(Flat& flat, const std::vector<T>& list) {
@@ -106,7 +108,7 @@ class Unflatten {
   explicit Unflatten(const Flat& flat) : flat_(flat) {}
   template <class T>
   T take() {
-    if constexpr (std::is_same_v<T, Tensor>)
+    if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, Gradient>)
       return flat_.tensors[tensor_++];
     else
       return take_list(static_cast<T*>(nullptr));
@@ -196,7 +198,8 @@ class Function {
   Function(F f, FunctionOptions options)
       : f_(std::make_shared<F>(std::move(f))), core_(std::make_shared<detail::FunctionCore>(std::move(options))) {}
 
-  // Arguments are tensors, variables (their values now), or lists of tensors; the result is what the callable returns.
+  // Arguments are tensors, variables (their values now), or lists of tensors; the result is what the callable returns,
+  // row-sparse gradients as dense ones.
   template <class... A>
   auto operator()(const A&... arguments) const {
     static_assert(((!std::is_same_v<A, Spec> && !std::is_same_v<A, std::vector<Spec>>)&&...),

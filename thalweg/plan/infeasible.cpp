@@ -26,7 +26,7 @@ std::string hint_of(const BudgetAnswer& answer, const std::string& obstacle) {
   if (answer.largest_batch)
     hint += *answer.largest_batch > 0 ? fmt::format("; at {} the largest batch is {}",
                                                     format_bytes(answer.budget_bytes), *answer.largest_batch)
-                                      : "; no batch fits: the variables alone take most of it";
+                                      : "; no batch fits, not even one example";
   if (!obstacle.empty()) hint += "; the batch cannot be cut into parts: " + obstacle;
   return hint;
 }
@@ -68,10 +68,10 @@ void throw_infeasible(const Ladder& ladder, std::int64_t budget) {
 void throw_infeasible(const std::string& step, const BudgetAnswer& answer, const std::string& obstacle) {
   std::string items;
   for (const auto& item : answer.largest)
-    items += fmt::format("{}{} {}", items.empty() ? "" : ", ", item.name, format_bytes(item.bytes));
+    items += fmt::format("{}{} {}", items.empty() ? "; largest: " : ", ", item.name, format_bytes(item.bytes));
   throw InfeasibleBudget(
       answer,
-      fmt::format("step \"{}\" needs {} when everything is kept, the budget is {}, and no plan fits; largest: {}", step,
+      fmt::format("step \"{}\" needs {} when everything is kept, the budget is {}, and no plan fits{}", step,
                   format_bytes(answer.peak_bytes), format_bytes(answer.budget_bytes), items),
       hint_of(answer, obstacle));
 }

@@ -36,6 +36,19 @@ const SavedGraph* find_graph(const StepEntry& entry, const detail::Flat& argumen
   return nullptr;
 }
 
+// The arguments as a trace of the file has them: as they are, or padded to a bucket, with or without its mask.
+detail::Flat fitted(const StepEntry& entry, const detail::Flat& arguments) {
+  const Buckets& buckets = entry.options.buckets;
+  if (buckets.sizes.empty() || find_graph(entry, arguments)) return arguments;
+  for (const bool with_mask : {true, false}) {
+    const detail::Flat padded{pad_to_bucket(buckets, entry.options.name, arguments.tensors, with_mask),
+                              arguments.sizes};
+    const SavedGraph* found = find_graph(entry, padded);
+    if (found && found->with_mask == with_mask) return padded;
+  }
+  return arguments;
+}
+
 const SavedGraph& graph_for(const StepEntry& entry, const detail::Flat& arguments) {
   if (const auto* found = find_graph(entry, arguments)) return *found;
   std::string list;
@@ -163,13 +176,15 @@ detail::Flat LoadedFunction::inlined(const detail::Flat& arguments) const {
   return {std::move(results), saved.result_sizes};
 }
 
-LoadedResults LoadedFunction::call(const detail::Flat& arguments) const {
+LoadedResults LoadedFunction::call(const detail::Flat& given) const {
+  const detail::Flat arguments = fitted(file_->step.entries[entry_], given);
   const TrainingScope as_saved(graph_for(file_->step.entries[entry_], arguments).scopes.training);
   const auto body = [this](const detail::Flat& symbols) { return inlined(symbols); };
   return LoadedResults(file_->cores[entry_]->call(arguments, body).tensors);
 }
 
-const Plan& LoadedFunction::plan_of(const detail::Flat& arguments) const {
+const Plan& LoadedFunction::plan_of(const detail::Flat& given) const {
+  const detail::Flat arguments = fitted(file_->step.entries[entry_], given);
   const TrainingScope as_saved(graph_for(file_->step.entries[entry_], arguments).scopes.training);
   const auto body = [this](const detail::Flat& symbols) { return inlined(symbols); };
   return file_->cores[entry_]->plan(arguments, body);

@@ -55,8 +55,8 @@ class TW_API LoadedFunction {
   struct File;
   LoadedFunction(std::shared_ptr<const File> file, std::size_t entry) : file_(std::move(file)), entry_(entry) {}
   friend TW_API LoadedFunction load_function(const std::string& path);
-  LoadedResults call(const detail::Flat& arguments) const;
-  const Plan& plan_of(const detail::Flat& arguments) const;
+  LoadedResults call(const detail::Flat& given) const;
+  const Plan& plan_of(const detail::Flat& given) const;
   detail::Flat inlined(const detail::Flat& arguments) const;
 
   std::shared_ptr<const File> file_;

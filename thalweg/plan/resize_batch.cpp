@@ -1,5 +1,7 @@
 #include "thalweg/plan/resize_batch.h"
 
+#include <algorithm>
+
 #include "thalweg/core/error.h"
 #include "thalweg/graph/rewrite.h"
 
@@ -13,8 +15,11 @@ class Resizer {
 
   std::optional<Graph> run(const std::vector<int>& batch) {
     for (int argument : batch) set(graph_.arguments[static_cast<std::size_t>(argument)], BatchState::of_rows(0, 1));
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-      if (!visit(graph_.nodes[i], result_.nodes[i])) return std::nullopt;
+    for (has_changed_ = true; has_changed_;) {  // whole values that turn out to be as long as the batch have readers
+      has_changed_ = false;
+      for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+        if (!visit(graph_.nodes[i], result_.nodes[i])) return std::nullopt;
+    }
     if (!is_consistent()) return std::nullopt;
     return std::move(result_);
   }
@@ -22,8 +27,10 @@ class Resizer {
  private:
   const BatchState& state(ValueId value) const { return states_[static_cast<std::size_t>(value)]; }
 
+  // A value that has a state keeps it; if another was right, the graph does not hold together in the end.
   void set(ValueId value, const BatchState& state) {
-    if (!state.is_rows()) return;
+    if (!state.is_rows() || this->state(value).is_rows()) return;
+    has_changed_ = true;
     states_[static_cast<std::size_t>(value)] = state;
     Spec& spec = result_.values[static_cast<std::size_t>(value)];
     spec.shape = spec.shape.with(state.axis, state.rows * to_);
@@ -39,7 +46,7 @@ class Resizer {
     return !any_rows || by_rule(node, resized, in) || by_shape(node);
   }
 
-  // A whole value that one node wants cut may have been read by others before.
+  // A whole value that one node wants cut may be read by others that do not.
   bool is_consistent() const {
     try {
       verify(result_, "resize_batch");
@@ -63,13 +70,33 @@ class Resizer {
     return true;
   }
 
-  // What makes it (a fill, a broadcast) is to make as much.
-  void set_whole(ValueId value, const BatchState& state) {
-    set(value, state);
+  // What makes it (a fill, a broadcast, a calculation with one) is to make as much.
+  void set_whole(ValueId value, const BatchState& wanted) {
+    if (!wanted.is_rows() || state(value).is_rows()) return;
+    set(value, wanted);
     const int maker = maker_[static_cast<std::size_t>(value)];
-    if (!state.is_rows() || maker < 0) return;
+    if (maker < 0) return;
     Node& node = result_.nodes[static_cast<std::size_t>(maker)];
-    if (node.info->with_batch) node.op = node.info->with_batch(node.op.get(), state, to_);
+    if (node.info->with_batch) node.op = node.info->with_batch(node.op.get(), wanted, to_);
+    const BatchStates in = inputs_for(graph_.nodes[static_cast<std::size_t>(maker)], value, wanted);
+    for (std::size_t i = 0; i < in.size(); ++i) set_whole(node.inputs[i], in[i]);
+  }
+
+  // Which inputs the node is to read by rows for its output to be rows like that; none: it makes them by itself.
+  BatchStates inputs_for(const Node& node, ValueId output, const BatchState& wanted) const {
+    if (!node.info->batch_rule) return {};
+    const auto which = static_cast<std::size_t>(std::ranges::find(node.outputs, output) - node.outputs.begin());
+    SmallVector<const Spec*, 4> specs;
+    const Inputs before = input_specs(graph_, node, specs);
+    for (int i = 0; i < before.size(); ++i)
+      for (int axis = 0; axis < before[i].rank(); ++axis) {
+        const std::int64_t rows = before[i].shape[axis] / from_;
+        if (rows == 0 || rows * from_ != before[i].shape[axis]) continue;
+        BatchStates in(node.inputs.size());
+        in[static_cast<std::size_t>(i)] = BatchState::of_rows(axis, rows);
+        if (node.info->batch_rule(node.op.get(), before, in, from_)[which] == wanted) return in;
+      }
+    return {};
   }
 
   // Where examples mix (a batch norm): whichever axis of the outputs changes with the inputs' sizes.
@@ -98,6 +125,7 @@ class Resizer {
   const std::vector<int> maker_;
   Graph result_;
   std::vector<BatchState> states_;
+  bool has_changed_ = false;
 };
 
 }  // namespace

@@ -91,7 +91,7 @@ std::string describe_difference(const std::string& before, const std::string& no
     if (a.arguments[i] != b.arguments[i])
       return fmt::format("argument {} changed from {} {} to {} {}", i, a.arguments[i].dtype, a.arguments[i].shape,
                          b.arguments[i].dtype, b.arguments[i].shape);
-  return "its plan had been evicted";
+  return "the arguments changed";
 }
 
 }  // namespace thalweg

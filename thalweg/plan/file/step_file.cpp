@@ -15,7 +15,8 @@
 namespace thalweg {
 namespace {
 
-constexpr std::size_t smallest_variable = 19, smallest_entry = 25, smallest_graph = 45;
+constexpr std::size_t smallest_variable = 19, smallest_entry = 54, smallest_graph = 46;
+constexpr std::int64_t largest_bucket = std::int64_t{1} << 40;  // beyond it sizes of padded arguments could overflow
 
 // All variables of the graphs, in the order in which they were made.
 std::vector<Variable> variables_of(const StepFile& step) {
@@ -63,12 +64,36 @@ Snapshot snapshot(const StepFile& step, const std::vector<Variable>& variables) 
   return taken;
 }
 
+void write_buckets(ByteWriter& out, const Buckets& buckets) {
+  out.number<std::int32_t>(buckets.axis);
+  out.numbers<std::int64_t>(buckets.sizes);
+  out.number(buckets.value.real);
+  out.number<std::int64_t>(buckets.value.integer);
+  out.flag(buckets.value.is_integer);
+  out.numbers<std::int32_t>(buckets.arguments);
+}
+
+Buckets read_buckets(ByteReader& in) {
+  Buckets buckets;
+  buckets.axis = in.number<std::int32_t>();
+  buckets.sizes = in.numbers<std::int64_t>();
+  buckets.value.real = in.number<double>();
+  buckets.value.integer = in.number<std::int64_t>();
+  buckets.value.is_integer = in.flag();
+  buckets.arguments = in.numbers<std::int32_t>();
+  const auto is_usual = [](std::int64_t size) { return size >= 0 && size <= largest_bucket; };
+  if (buckets.axis < 0 || !std::ranges::all_of(buckets.sizes, is_usual))
+    throw_damaged("an entry has impossible buckets");
+  return buckets;
+}
+
 void write_options(ByteWriter& out, const FunctionOptions& options) {
   out.text(options.name);
   out.number(options.memory_budget);
   out.number(static_cast<std::uint8_t>(options.precision));
   out.number<std::int32_t>(options.max_plans);
   out.numbers<std::int32_t>(options.batch);
+  write_buckets(out, options.buckets);
 }
 
 FunctionOptions read_options(ByteReader& in) {
@@ -79,6 +104,7 @@ FunctionOptions read_options(ByteReader& in) {
   options.precision = static_cast<Precision>(precision);
   options.max_plans = in.number<std::int32_t>();
   options.batch = in.numbers<std::int32_t>();
+  options.buckets = read_buckets(in);
   if (options.memory_budget < 0 || options.max_plans < 1 || precision > static_cast<std::uint8_t>(Precision::f16))
     throw_damaged(fmt::format("entry {} has impossible options", in_quotes(options.name)));
   return options;
