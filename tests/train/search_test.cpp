@@ -37,6 +37,26 @@ TEST(search, a_learning_rate_is_found_and_nothing_changes) {
   EXPECT_TRUE(read_file(folder.path("rate.svg")).starts_with("<svg"));
 }
 
+TEST(search, a_learning_rate_is_found_in_the_steps_that_fit_would_run) {
+  const auto search = [](const train::FindLearningRateOptions& how) {
+    random::set_seed(1);
+    nn::Sequential model({nn::dense(256, relu), nn::dense(256, relu), nn::dense(1)});  // which the search builds
+    optim::Adam adam;
+    auto options = how;
+    options.optimizer = &adam, options.loss = losses::mean_squared_error, options.steps = 20;
+    const auto found = train::find_learning_rate(model, rows(64).batch(16), options);
+    random::set_seed(1);
+    nn::Sequential fresh({nn::dense(256, relu), nn::dense(256, relu), nn::dense(1)});
+    fresh(zeros({1, 3}));
+    EXPECT_EQ(model.variables()[0].value().to_vector<float>(), fresh.variables()[0].value().to_vector<float>());
+    EXPECT_EQ(std::int64_t{adam.iterations()}, 0);
+    return found.losses;
+  };
+  const auto compiled = search({});
+  EXPECT_EQ(search({.eager = true}), compiled);
+  EXPECT_NE(search({.precision = Precision::f16}), compiled);
+}
+
 TEST(search, a_rate_that_is_a_guess_is_told_to_be_one) {
   nn::Sequential model({nn::dense(1)});
   optim::SGD sgd;
