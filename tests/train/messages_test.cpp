@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <thread>
 
 #include "tests/train/rows.h"
@@ -151,6 +152,25 @@ TEST(messages, a_warning_of_another_thread_has_a_line_of_its_own) {
   ASSERT_EQ(lines.size(), 22u);
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(lines[i], "0123456789");
   EXPECT_EQ(lines[20], "the end");
+}
+
+TEST(messages, a_progress_bar_goes_to_the_end_of_the_run) {
+  const auto last_line = [](const data::Dataset& data, std::int64_t steps, std::int64_t epoch_steps) {
+    std::ostringstream out;
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd;
+    train::fit(model, data,
+               {.optimizer = &sgd,
+                .loss = losses::mean_squared_error,
+                .callbacks = {train::progress_bar({.out = &out, .epoch_steps = epoch_steps})},
+                .steps = steps});
+    return out.str();
+  };
+  const auto known = testing::rows(40).batch(4), streamed = known.filter([](const data::Element&) { return true; });
+  EXPECT_TRUE(last_line(known, 0, 0).starts_with("epoch 1/1  10/10 [==========]"));
+  EXPECT_TRUE(last_line(known, 3, 0).starts_with("epoch 1/1  3/3 [==========]"));  // not 3 of 10: nothing comes after
+  EXPECT_TRUE(last_line(streamed, 0, 0).starts_with("epoch 1/1  step 10  "));
+  EXPECT_TRUE(last_line(streamed, 0, 10).starts_with("epoch 1/1  10/10 [==========]"));
 }
 
 TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
