@@ -7,6 +7,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/memory.h"
 #include "thalweg/data/iterator.h"
 #include "thalweg/plan/plan_state.h"
 #include "thalweg/train/interrupt.h"
@@ -229,7 +230,10 @@ class Loop {
 
   void run_step(const data::Element& element) {
     const auto start = Clock::now();
+    const std::int64_t held = options_.eager ? held_bytes() : 0;
+    if (options_.eager) memory::set_mark();
     const StepResult result = step_(element);
+    if (options_.eager) session_.measured_bytes = std::max(session_.measured_bytes, held + memory::high_mark());
     session_.loss = value_of(result.loss);
     session_.step_seconds = seconds_since(start);
     ++session_.step, ++session_.epoch_step;
@@ -244,6 +248,14 @@ class Loop {
     warn_of_loss();
     session_.element = nullptr;
     settle(false);
+  }
+
+  // By variables, in front of a step that is not compiled: the rest of its peak is what it takes itself.
+  std::int64_t held_bytes() const {
+    std::int64_t bytes = 0;
+    for (const auto& variable : model_.module().variables()) bytes += memory::rounded(variable.spec().bytes());
+    for (const auto& variable : options_.optimizer->variables()) bytes += memory::rounded(variable.spec().bytes());
+    return bytes;
   }
 
   // Weights seldom recover from it; a callback such as stop_on_nan tells by itself.
