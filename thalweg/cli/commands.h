@@ -62,7 +62,8 @@ int train(const TrainOptions& options);
 struct TuneOptions {
   TrainOptions train;
   std::vector<std::string> grid;  // "lr=1e-3,1e-2"
-  std::string svg;
+  std::string out;                // the folder of the pictures; empty: a new one under runs/
+  std::string svg;                // a file for the picture, instead of a folder
   bool json = false;
 };
 int tune(const TuneOptions& options);  // good or interrupted
@@ -78,6 +79,8 @@ int bench(const BenchOptions& options);  // good or failed
 
 // Throws unavailable where there is no such device.
 void check_device(const char* command, const std::string& device);
+// Bytes that the system would give now; 0: not known.
+std::int64_t free_memory();
 // What does not fit into the memory that is free is an error from now on, before the system ends the process for it.
 void limit_memory();
 // "1048576", "512 KiB", "1.5GiB" in bytes; throws UsageError.

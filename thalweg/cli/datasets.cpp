@@ -42,7 +42,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
     throw Error(ErrorCode::failed_precondition, "train",
                 request.data + " has " + std::to_string(made.text->size()) + " characters, expected two windows of " +
                     std::to_string(context) + " or more",
-                "take a longer text, or --set context=32");
+                "take a longer text, or a smaller --set context=N");
   const auto all = made.text->windows({.window = context, .dtype = i32});
   const std::int64_t kept = std::max<std::int64_t>(1, windows / 10);  // the end of the text, for the test
   made.examples = windows - kept;
@@ -63,6 +63,7 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
   }
   Datasets made = step.model == "gpt" ? text_windows(request, step) : file_examples(request, step);
   check_settings(made, request, settings);
+  made.all_examples = std::max(made.all_examples, made.examples);
   if (request.subset > 0 && request.subset < made.examples) {
     made.examples = request.subset;
     made.training = made.training->take(request.subset);

@@ -72,7 +72,7 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   auto others = options;
   others.count = count(shapes_of_the_test), others.seed = request.seed + 1;
   Datasets made{.name = "shapes"};
-  made.examples = options.count;
+  made.examples = options.count, made.all_examples = std::min(shapes_of_an_epoch, most);
   made.training = drawn(options);
   made.test = drawn(others);
   made.input_sizes = input_sizes({options.size, options.size, 3}, input);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace thalweg::cli {
 
@@ -13,5 +15,11 @@ void warn_once(const std::string& text);  // of what every run of a grid would t
 // The text of an error of the library with a hint that speaks of files, where it spoke of options in C++.
 std::string in_own_words(const std::string& error);
 std::string counted(std::int64_t count, const std::string& thing);  // "1 step", "2 steps"
+
+// ", did you mean --batch?" if one of these is nearly the word, else nothing.
+std::string suggestion(const std::string& word, const std::vector<std::string>& known);
+
+// One line of JSON with its end. Names of files may be any bytes: what is no text is replaced.
+std::string line_of(const nlohmann::ordered_json& values);
 
 }  // namespace thalweg::cli
