@@ -69,6 +69,18 @@ step=$(cat stopped/checkpoints/latest)
 [ "step-$(grep -c '"grad_norm"' stopped/log.jsonl)" = "$step" ] || fault "Ctrl-C must save the last step"
 run 0 train "${small[@]}" --epochs 100000 --steps $((${step#step-} + 2)) --out stopped --resume
 
+# So do the signals by which a batch system announces the end of a job, with a status of their own.
+for name in TERM USR1; do
+  "$program" train "${small[@]}" --epochs 100000 --out "ended$name" > "$folder/child" 2>&1 &
+  child=$!
+  for _ in $(seq 600); do grep -q '"step":3' "ended$name/log.jsonl" 2> /dev/null && break; sleep 0.1; done
+  kill -$name $child
+  wait $child
+  [ $? -eq $((128 + $(kill -l $name))) ] || fault "SIG$name must have a status of its own"
+  step=$(cat "ended$name/checkpoints/latest")
+  [ "step-$(grep -c '"grad_norm"' "ended$name/log.jsonl")" = "$step" ] || fault "SIG$name must save the last step"
+done
+
 # 16 bits, with a loss scale that checkpoints keep.
 run 0 train "${small[@]}" --steps 3 --precision f16 --out f16
 run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume

@@ -17,7 +17,8 @@ struct UsageError : std::runtime_error {
 };
 
 // Exit statuses.
-inline constexpr int good = 0, failed = 1, wrong_usage = 2, interrupted = 130;
+inline constexpr int good = 0, failed = 1, wrong_usage = 2;
+constexpr int interrupted_by(int signal) { return 128 + signal; }  // 130 after Ctrl-C, as shells have it
 
 // Each command writes its data to standard output and throws thalweg::Error when it fails.
 struct DevicesOptions {
@@ -56,7 +57,7 @@ struct TrainOptions {
   std::int64_t subset = 0;            // examples at most to train on, and to test on; 0: all
   std::vector<std::string> settings;  // "layers=12"
 };
-// good or interrupted.
+// good, or interrupted by a signal.
 int train(const TrainOptions& options);
 
 struct TuneOptions {
@@ -66,7 +67,7 @@ struct TuneOptions {
   std::string svg;                // a file for the picture, instead of a folder
   bool json = false;
 };
-int tune(const TuneOptions& options);  // good or interrupted
+int tune(const TuneOptions& options);  // the same
 
 struct BenchOptions {
   std::vector<std::string> workloads;

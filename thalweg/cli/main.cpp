@@ -1,5 +1,5 @@
-// thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage, 130 interrupted. Data goes to standard
-// output, messages to standard error.
+// thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage, 130 interrupted
+// (143 by SIGTERM). Data goes to standard output, messages to standard error.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>

@@ -211,7 +211,7 @@ int train(const TrainOptions& options) {
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
                 hint_of_stop(*lines, run.datasets(), folder));
-  return broken ? interrupted : good;
+  return broken ? interrupted_by(result.history.signal) : good;
 }
 
 }  // namespace thalweg::cli

@@ -269,7 +269,10 @@ class Loop {
                                    : "the data have " + where + ", mend them or leave such examples out"));
   }
 
-  void note_interrupt() { session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted(); }
+  void note_interrupt() {
+    session_.history.signal = options_.stop_on_interrupt ? InterruptScope::signal() : 0;
+    session_.history.interrupted = session_.history.signal != 0;
+  }
 
   void note_plan(const data::Element& element, const StepResult& result) {
     if (const Plan* plan = step_.plan(element)) {
