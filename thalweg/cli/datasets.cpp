@@ -15,10 +15,12 @@ Tensor adapted(const Tensor& x, const Spec& input) {
   return y;
 }
 
-// Labels of one number each are [batch], classes are i32; numbers to be met are f32 [batch, n].
+// Labels of one number each are [batch], masks [batch, height, width], classes are i32; numbers to be met are f32
+// [batch, n].
 Tensor adapted_labels(const Tensor& y, bool numbers) {
   if (numbers) return cast(y.rank() == 1 ? expand_dims(y, -1) : y, f32);
-  return cast(y.rank() == 2 && y.shape()[1] == 1 ? squeeze(y, {1}) : y, i32);
+  const int last = y.rank() - 1;  // of masks it may be one channel
+  return cast((last == 1 || last == 3) && y.shape()[last] == 1 ? squeeze(y, {last}) : y, i32);
 }
 
 // What lies in memory is not fetched ahead: it takes no time, and its buffers would count in the measured peak of a
