@@ -10,28 +10,20 @@ namespace thalweg::cli {
 
 namespace fs = std::filesystem;
 
-Pictures::Pictures(const TuneOptions& options) : file_(options.svg), folder_(options.out) {
+Pictures::Pictures(const TuneOptions& options) : model_(options.train.model), file_(options.svg), folder_(options.out) {
+  fs::path place = folder_.empty() ? "runs" : folder_;
   std::error_code fault;
-  if (!file_.empty()) {
-    folder_ = file_.parent_path();
-  } else if (folder_.empty()) {
-    folder_ = new_folder("tune-" + options.train.model);
-    made_ = true;
-  } else {
-    fs::create_directories(folder_, fault);
-  }
-  const fs::path folder = folder_.empty() ? "." : folder_;
-  if (fs::is_directory(folder, fault) && ::access(folder.c_str(), W_OK) == 0) return;
-  throw Error(ErrorCode::unavailable, "tune", "cannot write to " + folder.string(),
+  if (file_.empty())
+    fs::create_directories(place, fault);
+  else
+    folder_ = file_.parent_path(), place = folder_.empty() ? "." : folder_;
+  if (fs::is_directory(place, fault) && ::access(place.c_str(), W_OK) == 0) return;
+  throw Error(ErrorCode::unavailable, "tune", "cannot write to " + place.string(),
               std::string("choose another ") + (file_.empty() ? "--out" : "--svg"));
 }
 
-Pictures::~Pictures() {
-  std::error_code fault;
-  if (made_ && fs::is_empty(folder_, fault)) fs::remove(folder_, fault);
-}
-
-std::string Pictures::path_of(const std::string& name, bool beside) const {
+std::string Pictures::path_of(const std::string& name, bool beside) {
+  if (file_.empty() && folder_.empty()) folder_ = new_folder("tune-" + model_);
   if (file_.empty()) return (folder_ / (name + ".svg")).string();
   if (!beside) return file_.string();
   return (folder_ / (file_.stem().string() + '-' + name + file_.extension().string())).string();

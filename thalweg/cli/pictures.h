@@ -8,13 +8,11 @@
 
 namespace thalweg::cli {
 
-// Where the pictures of a search go: into a folder, or into the file that was asked for and one beside it. A new folder
-// that was not needed goes again.
+// Where the pictures of a search go: into a folder, a new one with the first of them, or into the file that was asked
+// for and one beside it.
 class Pictures {
  public:
   explicit Pictures(const TuneOptions& options);  // throws where they cannot be written
-  ~Pictures();
-  Pictures(const Pictures&) = delete;
 
   template <class Search>
   void add(const Search& found, const std::string& name, bool beside = false) {
@@ -25,10 +23,10 @@ class Pictures {
   void print() const;  // a line for each
 
  private:
-  std::string path_of(const std::string& name, bool beside) const;
+  std::string path_of(const std::string& name, bool beside);
 
+  const std::string model_;
   std::filesystem::path file_, folder_;
-  bool made_ = false;
   std::vector<std::string> paths_;
 };
 

@@ -57,13 +57,15 @@ Score score_of(const Run& run) {
   return {"test " + std::string(run.metric_title()), run.metric() == "loss"};
 }
 
-double scored(const TrainOptions& options, const Score& wanted) {
+// Tells by `signal` what has interrupted it, if something has.
+double scored(const TrainOptions& options, const Score& wanted, int& signal) {
   Run run(options);
   if (const Score score = score_of(run); score.title != wanted.title)
     throw Error(ErrorCode::invalid_argument, "tune",
                 "it has a " + score.title + ", which does not compare with a " + wanted.title,
                 "try losses and data of one kind");
   const auto result = run.train({train::stop_on_nan()});
+  signal = result.history.signal;
   if (result.history.interrupted) throw Error(ErrorCode::cancelled, "tune", "interrupted", "start again");
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "tune", result.history.stopped_because, "try a smaller rate");
@@ -110,18 +112,20 @@ void print_best(const train::GridSearch& found, const Pictures& pictures) {
   std::cout << line_of(last);
 }
 
-void tune_grid(const TuneOptions& options) {
+void tune_grid(const TuneOptions& options, int& signal) {
   const auto grid = parse_grid(options);
   const Score score = score_of(Run(options.train));  // wrong options are told here
   if (const auto losses = grid.find("loss"); losses != grid.end() && losses->second.size() > 1 && score.is_loss)
     throw UsageError("expected one --loss where the loss is the score: values of different ones do not compare");
   Pictures pictures(options);
+  int number = 0;
   const auto found =
       train::grid_search(grid,
                          [&](const train::Setting& setting) {
+                           const Waiting waiting("run " + std::to_string(++number));
                            TrainOptions one = options.train;
                            for (const auto& [name, choice] : setting) set_option(one, name, choice.text());
-                           return scored(one, score);
+                           return scored(one, score, signal);
                          },
                          {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
                             std::cerr << line << '\n';
@@ -177,7 +181,10 @@ void tune_finders(const TuneOptions& options) {
                                         .precision = parse_precision(options.train.precision),
                                         .eager = options.train.eager};
   if (options.train.steps > 0) search.steps = options.train.steps;
-  const auto rate = train::find_learning_rate(run.model(), *run.datasets().training, search);
+  const auto rate = [&] {
+    const Waiting waiting("searching for a learning rate");
+    return train::find_learning_rate(run.model(), *run.datasets().training, search);
+  }();
   if (!options.json) std::cout << rate.table().text() << "lr: " << rate.suggestion << '\n';
   pictures.add(rate, "learning_rate");
   last["lr"] = rate.suggestion, last["pictures"] = pictures.paths();
@@ -192,11 +199,12 @@ void tune_finders(const TuneOptions& options) {
 int tune(const TuneOptions& given) {
   TuneOptions options = given;
   if (options.train.subset == 0 && options.train.steps == 0) options.train.subset = usual_subset;
+  int signal = 0;
   try {
-    options.grid.empty() ? tune_finders(options) : tune_grid(options);
+    options.grid.empty() ? tune_finders(options) : tune_grid(options, signal);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;
-    return interrupted;
+    return interrupted_by(signal);
   }
   return good;
 }
