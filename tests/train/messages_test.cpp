@@ -179,6 +179,23 @@ TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
   EXPECT_EQ(lines.at(0), "epoch 1/1  2/4 [=====...");
 }
 
+TEST(messages, nothing_is_drawn_anew_where_it_cannot_be) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  const Terminal terminal(80);
+  EXPECT_TRUE(cli::draws_on_terminal());
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(cli::draws_on_terminal());
+}
+
+TEST(messages, a_word_that_is_nearly_known_is_suggested) {
+  const std::vector<std::string> known{"--batch", "--lr", "--clip-norm", "--clip-value", "--data"};
+  EXPECT_EQ(cli::suggestion("--bacth", known), ", did you mean --batch?");
+  EXPECT_EQ(cli::suggestion("--clipnorm", known), ", did you mean --clip-norm?");
+  EXPECT_EQ(cli::suggestion("--l", known), ", did you mean --lr?");
+  for (const char* other : {"--rate", "--monitor", "-x", "--", ""})
+    EXPECT_EQ(cli::suggestion(other, known), "") << other;
+}
+
 TEST(messages, hints_that_are_known_are_in_words_of_the_command_line) {
   const auto hint = [](const std::string& text) { return "[csv] rows.csv: .missing\n  hint: " + text; };
   EXPECT_EQ(cli::in_own_words(hint("set .missing for empty fields")), hint("fill in the empty fields"));

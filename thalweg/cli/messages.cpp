@@ -16,8 +16,7 @@ namespace {
 
 bool coloured() {
   const char* refused = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) && !(refused && *refused) && terminal && std::string(terminal) != "dumb";
+  return draws_on_terminal() && !(refused && *refused);
 }
 
 void message(const char* kind, const char* colour, const std::string& text) {
@@ -41,6 +40,11 @@ std::size_t changes_between(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+bool draws_on_terminal() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) && terminal && std::string(terminal) != "dumb";
+}
 
 // Hints as the library words them, whole: others are left as they are.
 std::string in_own_words(const std::string& error) {

@@ -7,6 +7,9 @@
 
 namespace thalweg::cli {
 
+// Whether standard error is a terminal on which a line can be drawn anew.
+bool draws_on_terminal();
+
 // One line on standard error, in colour on a terminal whose user did not refuse it.
 void print_error(const std::string& text);
 void print_warning(const std::string& text);
