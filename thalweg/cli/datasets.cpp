@@ -23,8 +23,7 @@ Tensor adapted_labels(const Tensor& y, bool numbers) {
   return cast((last == 1 || last == 3) && y.shape()[last] == 1 ? squeeze(y, {last}) : y, i32);
 }
 
-// What lies in memory is not fetched ahead: it takes no time, and its buffers would count in the measured peak of a
-// step.
+// What lies in memory is not fetched ahead: it takes no time, and buffers of it would be for nothing.
 data::Dataset batches(const data::Dataset& examples, const DataRequest& request, const Spec& input, bool streamed) {
   const auto made =
       examples.batch(request.batch).map([input, numbers = request.numbers](const Tensor& x, const Tensor& y) {

@@ -49,7 +49,7 @@ Datasets idx_folder(const std::string& folder, const DataRequest& request, const
   return made;
 }
 
-// Drawn once and held in memory: no thread draws while a step runs, whose memory is measured.
+// Drawn once and held in memory: no thread draws while a step runs.
 data::Dataset drawn(const data::ShapesOptions& options) {
   auto all = data::shapes(options).batch(options.count).iterator();
   return data::from_tensor_slices(*all.next());
