@@ -38,6 +38,13 @@ done
 run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 8 --steps 3 --out gpt
 says "$out" '^sample:$'
 
+# Masks with an axis of one channel are masks.
+for data in masks one_channel; do
+  run 0 train unet --data "$data.npz" --set widths=4 --set bottom=4 --batch 4 --steps 2 --out "unet/$data"
+done
+cmp -s unet/masks/checkpoints/step-2/model.safetensors unet/one_channel/checkpoints/step-2/model.safetensors ||
+  fault "a channel of a mask must change nothing"
+
 # An interrupted run over files goes on with the same bits.
 run 0 train "${mlp[@]}" --data packed.csv.gz --steps 13 --out cut
 run 0 train "${mlp[@]}" --data packed.csv.gz --checkpoint-every 1000 --out cut --resume
@@ -186,6 +193,7 @@ refuses damaged.tfrecord 'the checksum of the record at byte 171 is wrong'
 refuses rows.tfrecord '"x" has 4 values, expected \[28, 28, 1\]' cnn
 refuses table.csv 'examples of shape \[4\], cnn takes \[28, 28, 1\]' cnn
 refuses images 'a class for every pixel' unet
+refuses small_masks.npz 'labels of shape \[8, 8\] for examples of \[16, 16, 3\], expected a class for every pixel' unet
 refuses book.txt 'is of no kind'
 refuses short.txt 'has 5 characters' gpt
 refuses latin.txt 'is not UTF-8 at byte 3' gpt

@@ -4,6 +4,7 @@ Three classes that are easily told apart: the largest of the first three of four
 third. 160 examples; the files of a test have 40. Nothing but the standard library is needed.
 """
 import gzip
+import math
 import os
 import random
 import struct
@@ -158,6 +159,10 @@ with zipfile.ZipFile("one_test.npz", "w") as archive:
         archive.writestr(f"{name}.npy", array)
     archive.writestr("x_test.npy", npy("<f4", (1, 4), bytes(16)))
     archive.writestr("y_test.npy", npy("<i8", (1,), bytes(8)))
+for name, shape in (("masks", (12, 16, 16)), ("one_channel", (12, 16, 16, 1)), ("small_masks", (12, 8, 8))):
+    with zipfile.ZipFile(f"{name}.npz", "w") as archive:
+        archive.writestr("x.npy", npy("<f4", (12, 16, 16, 3), bytes(12 * 768 * 4)))
+        archive.writestr("y.npy", npy("|u1", shape, bytes(i // 8 % 4 for i in range(math.prod(shape)))))
 
 # Damaged, or not what they seem.
 write("text_in_column.csv", b"a,b,class\n1,2,0\n3,four,1\n5,6,0\n")

@@ -69,6 +69,18 @@ step=$(cat stopped/checkpoints/latest)
 [ "step-$(grep -c '"grad_norm"' stopped/log.jsonl)" = "$step" ] || fault "Ctrl-C must save the last step"
 run 0 train "${small[@]}" --epochs 100000 --steps $((${step#step-} + 2)) --out stopped --resume
 
+# So do the signals by which a batch system announces the end of a job, with a status of their own.
+for name in TERM USR1; do
+  "$program" train "${small[@]}" --epochs 100000 --out "ended$name" > "$folder/child" 2>&1 &
+  child=$!
+  for _ in $(seq 600); do grep -q '"step":3' "ended$name/log.jsonl" 2> /dev/null && break; sleep 0.1; done
+  kill -$name $child
+  wait $child
+  [ $? -eq $((128 + $(kill -l $name))) ] || fault "SIG$name must have a status of its own"
+  step=$(cat "ended$name/checkpoints/latest")
+  [ "step-$(grep -c '"grad_norm"' "ended$name/log.jsonl")" = "$step" ] || fault "SIG$name must save the last step"
+done
+
 # 16 bits, with a loss scale that checkpoints keep.
 run 0 train "${small[@]}" --steps 3 --precision f16 --out f16
 run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume
@@ -144,56 +156,6 @@ says "$out" '^test loss [0-9]'
 run 0 train unet --loss dice --set size=16 --subset 8 --batch 4 --steps 2 --out dice
 says "$out" '^test mean intersection over union 0\.'
 
-# tune: a table, the best and the cost; or a rate and a batch size.
-run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e-2 --grid clip-norm=0.5,1 --svg grid.svg
-says "$out" '^clip-norm  lr +test accuracy  seconds'
-says "$out" '^best: --clip-norm (0.5|1) --lr [0-9e.-]+  \(4 runs in [0-9]+ s\)$'
-says grid.svg '^<svg xmlns='
-run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e30 --optimizer sgd --json
-python3 - "$out" << 'EOP' || fault "tune --json"
-import json, sys
-good, bad, last = [json.loads(line) for line in open(sys.argv[1])]
-assert good["setting"] == {"lr": "1e-3"} and 0 <= good["score"] <= 1 and good["seconds"] > 0, good
-assert bad["setting"] == {"lr": "1e30"} and (bad["score"] is None) == ("error" in bad), bad
-assert last["final"] is True and last["setting"] == good["setting"] and last["score"] == good["score"], last
-assert last["score_name"] == "test accuracy" and last["runs"] == 2, last
-EOP
-run 0 tune "${small[@]}" --steps 2 --grid threads=1,2 --grid eager=true --grid hidden=4
-says "$out" '^best: --eager=true --set hidden=4 --threads [12]  \(2 runs in [0-9]+ s\)$'
-run 0 tune "${small[@]}" --memory-budget 2MiB --json
-says "$out" '^{"final":true,"batch":[1-9][0-9]*,"largest_batch":[0-9]+,"lr":[0-9.e-]+}$'
-found=$(grep -oE '"batch":[0-9]+' "$out" | grep -oE '[0-9]+')  # fits the step of train as it is
-run 0 plan cnn --batch "$found" --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 2MiB --json
-says "$out" '"micro_batches":1,"recomputed":0'
-run 0 tune "${small[@]}" --memory-budget 2MiB --svg rate.svg
-says "$out" '^batch: [1-9]'
-says "$out" '^lr: [0-9.e-]+$'
-run 0 tune "${small[@]}" --steps 3
-[ "$(grep -c '^[0-9]' "$out")" -eq 4 ] || fault "--steps 3 must try three rates"
-run 1 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_error
-says "$err" 'all runs failed, the first one with: \[tune\] it has a test loss, which does not compare with a test accuracy'
-run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
-says "$err" 'expected one --loss where the loss is the score'
-# Too few examples for a test: the training loss is the score, the smallest is the best, and those of two losses differ.
-printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
-few=(mlp --data few.csv --set hidden=8 --epochs 20 --batch 6)
-run 0 tune "${few[@]}" --grid lr=1e-6,1e-2
-says "$out" '^lr +training loss  seconds'
-says "$out" '^best: --lr 1e-2 '
-run 0 tune "${few[@]}" --grid lr=1e-6,1e-2 --json
-python3 - "$out" << 'EOP' || fault "tune without a test"
-import json, sys
-*rows, last = [json.loads(line) for line in open(sys.argv[1])]
-assert last["score_name"] == "training loss" and last["score"] == min(row["score"] for row in rows), last
-EOP
-run 2 tune "${few[@]}" --grid loss=sparse_categorical_crossentropy,mean_squared_error
-says "$err" 'expected one --loss where the loss is the score'
-run 2 tune "${small[@]}" --schedule cosine
-says "$err" '^error: expected a constant rate where one is searched for, got --schedule cosine'
-run 2 tune "${small[@]}" --steps 1
-run 0 tune --help
-! grep -q resume "$out" || fault "tune does not resume"
-
 # A run that has nothing left to do leaves its end as it was.
 tail -1 whole/log.jsonl > end.json
 run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --resume
@@ -253,6 +215,15 @@ run 1 train "${small[@]}" --steps 12 --memory-budget 4MiB --out gone --resume
 says "$err" 'the run in gone has 9 steps in its log, but there is no checkpoint in gone/checkpoints to go on from'
 says "$err" 'hint: .*begin another run with another --out, or remove the folder'
 diff -r gone before || fault "a run without checkpoints must be left as it was"
+
+# A run that was killed before its first checkpoint has nothing to go on from, and begins anew: the same bits.
+cp -r cut7 killed && rm -r killed/checkpoints/* && touch killed/report.html.tmp-1-1 killed/config.json.new
+sed -i '6,$d' killed/log.jsonl
+run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out killed --resume
+says "$err" '^warning: the run in killed ended before its first checkpoint: it begins anew$'
+cmp -s whole/checkpoints/step-9/model.safetensors killed/checkpoints/step-9/model.safetensors || fault "beginning anew changed the run"
+diff <(losses whole) <(losses killed) > /dev/null || fault "beginning anew changed the log"
+[ -z "$(ls killed | grep -E 'tmp|new')" ] || fault "what a killed process left is to be swept"
 run 1 train "${small[@]}" --steps 1 --out /proc/nowhere
 says "$err" 'cannot write to /proc/nowhere'
 run 1 train "${small[@]}" --device cuda:0 --out cuda
@@ -283,5 +254,42 @@ says "$err" '^error: --epochs: expected a whole number above 0, got "x"$'
 says "$err" '^try: thalweg train --help$'
 run 2 nonsense mlp
 says "$err" '^error: there is no command "nonsense"$'
+run 2 tran mlp
+says "$err" '^error: there is no command "tran", did you mean train[?]$'
+run 2 train cnn --clip-nrom 1
+says "$err" '^error: there is no option --clip-nrom, did you mean --clip-norm[?]$'
+run 2 train cnn --rate=1
+says "$err" '^error: there is no option --rate$'
+run 2 tune cnn --grid lr=1e-3,,1e-2
+says "$err" '^error: expected values between the commas of --grid lr=1e-3,,1e-2, got none$'
+
+# The variable of a shell that is not set asks for nothing, and is not to be taken for a default.
+for option in --data --out --memory-budget; do
+  run 2 train "${small[@]}" --steps 1 $option ''
+  says "$err" "^error: $option: expected "
+done
+run 2 tune "${small[@]}" --steps 2 --svg ''
+run 2 plan mlp --memory-budget ''
+
+# A size takes one value, so that the model may come last.
+run 0 plan --set hidden=4 mlp
+run 0 train --set filters=4 --set size=12 cnn --data shapes --subset 16 --steps 1 --out last
+
+# Names that are not UTF-8, in files and lines for tools too.
+run 0 train "${small[@]}" --steps 2 --out $'name\xe9' --json
+[ "$(tail -1 "$out" | python3 -c 'import json; print(json.loads(input())["out"])')" = 'name�' ] || fault "out that is not UTF-8"
+[ -e $'name\xe9/checkpoints/step-2' ] || fault "a folder that is not UTF-8"
+
+# Numbers that are far too large count as many.
+run 0 train "${small[@]}" --epochs 9223372036854775807 --steps 2 --out many
+says "$err" ': 96 examples, 2 steps of 16$'
+run 0 train "${small[@]}" --steps 2 --accumulate 5 --out none_made
+says "$err" '^warning: no update is made: the run ends before --accumulate 5 batches are together$'
+
+# Steps that run op by op have a measured peak, and no plan.
+run 0 train "${small[@]}" --steps 2 --eager --out eager --json
+says "$out" '"peak_bytes_planned":null,"peak_bytes_measured":[1-9][0-9]+,'
+says eager/report.html 'they have no plan, and there is no plan.svg'
+[ ! -e eager/plan.svg ] || fault "eager steps have no plan"
 
 exit $((faults > 0))

@@ -288,6 +288,7 @@ TEST(fit, an_interrupt_finishes_the_step_and_saves) {
                                .loss = losses::mean_squared_error,
                                .callbacks = {press, train::checkpoint_every(folder.path())}});
   EXPECT_TRUE(history.interrupted);
+  EXPECT_EQ(history.signal, SIGINT);
   EXPECT_EQ(history.steps, 3);  // it was pressed after the second one: noticed after the third
   EXPECT_EQ(checkpoint::Manager(folder.path()).steps(), (std::vector<std::int64_t>{3}));
   EXPECT_THROW(fit(model, rows(64).batch(8),
@@ -305,7 +306,18 @@ TEST(fit, a_terminal_that_goes_away_is_an_interrupt) {
   });
   const History history =
       fit(model, rows(64).batch(8), {.optimizer = &sgd, .loss = losses::mean_squared_error, .callbacks = {close}});
-  EXPECT_TRUE(history.interrupted);
+  EXPECT_EQ(history.signal, SIGHUP);
+}
+
+TEST(fit, the_end_of_a_job_is_an_interrupt) {
+  auto model = net();
+  optim::SGD sgd;
+  const auto end = every_step([](Session& session) {
+    if (session.step == 1) ::raise(SIGUSR1);
+  });
+  const History history =
+      fit(model, rows(64).batch(8), {.optimizer = &sgd, .loss = losses::mean_squared_error, .callbacks = {end}});
+  EXPECT_EQ(history.signal, SIGUSR1);
 }
 
 TEST(fit, an_interrupt_while_validating_begins_no_other_step) {

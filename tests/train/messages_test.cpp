@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <thread>
 
 #include "tests/train/rows.h"
@@ -153,10 +154,46 @@ TEST(messages, a_warning_of_another_thread_has_a_line_of_its_own) {
   EXPECT_EQ(lines[20], "the end");
 }
 
+TEST(messages, a_progress_bar_goes_to_the_end_of_the_run) {
+  const auto last_line = [](const data::Dataset& data, std::int64_t steps, std::int64_t epoch_steps) {
+    std::ostringstream out;
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd;
+    train::fit(model, data,
+               {.optimizer = &sgd,
+                .loss = losses::mean_squared_error,
+                .callbacks = {train::progress_bar({.out = &out, .epoch_steps = epoch_steps})},
+                .steps = steps});
+    return out.str();
+  };
+  const auto known = testing::rows(40).batch(4), streamed = known.filter([](const data::Element&) { return true; });
+  EXPECT_TRUE(last_line(known, 0, 0).starts_with("epoch 1/1  10/10 [==========]"));
+  EXPECT_TRUE(last_line(known, 3, 0).starts_with("epoch 1/1  3/3 [==========]"));  // not 3 of 10: nothing comes after
+  EXPECT_TRUE(last_line(streamed, 0, 0).starts_with("epoch 1/1  step 10  "));
+  EXPECT_TRUE(last_line(streamed, 0, 10).starts_with("epoch 1/1  10/10 [==========]"));
+}
+
 TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
   if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
   const auto lines = shown(25, [] { throw std::runtime_error("."); });
   EXPECT_EQ(lines.at(0), "epoch 1/1  2/4 [=====...");
+}
+
+TEST(messages, nothing_is_drawn_anew_where_it_cannot_be) {
+  if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
+  const Terminal terminal(80);
+  EXPECT_TRUE(cli::draws_on_terminal());
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(cli::draws_on_terminal());
+}
+
+TEST(messages, a_word_that_is_nearly_known_is_suggested) {
+  const std::vector<std::string> known{"--batch", "--lr", "--clip-norm", "--clip-value", "--data"};
+  EXPECT_EQ(cli::suggestion("--bacth", known), ", did you mean --batch?");
+  EXPECT_EQ(cli::suggestion("--clipnorm", known), ", did you mean --clip-norm?");
+  EXPECT_EQ(cli::suggestion("--l", known), ", did you mean --lr?");
+  for (const char* other : {"--rate", "--monitor", "-x", "--", ""})
+    EXPECT_EQ(cli::suggestion(other, known), "") << other;
 }
 
 TEST(messages, hints_that_are_known_are_in_words_of_the_command_line) {

@@ -37,6 +37,26 @@ TEST(search, a_learning_rate_is_found_and_nothing_changes) {
   EXPECT_TRUE(read_file(folder.path("rate.svg")).starts_with("<svg"));
 }
 
+TEST(search, a_learning_rate_is_found_in_the_steps_that_fit_would_run) {
+  const auto search = [](const train::FindLearningRateOptions& how) {
+    random::set_seed(1);
+    nn::Sequential model({nn::dense(256, relu), nn::dense(256, relu), nn::dense(1)});  // which the search builds
+    optim::Adam adam;
+    auto options = how;
+    options.optimizer = &adam, options.loss = losses::mean_squared_error, options.steps = 20;
+    const auto found = train::find_learning_rate(model, rows(64).batch(16), options);
+    random::set_seed(1);
+    nn::Sequential fresh({nn::dense(256, relu), nn::dense(256, relu), nn::dense(1)});
+    fresh(zeros({1, 3}));
+    EXPECT_EQ(model.variables()[0].value().to_vector<float>(), fresh.variables()[0].value().to_vector<float>());
+    EXPECT_EQ(std::int64_t{adam.iterations()}, 0);
+    return found.losses;
+  };
+  const auto compiled = search({});
+  EXPECT_EQ(search({.eager = true}), compiled);
+  EXPECT_NE(search({.precision = Precision::f16}), compiled);
+}
+
 TEST(search, a_rate_that_is_a_guess_is_told_to_be_one) {
   nn::Sequential model({nn::dense(1)});
   optim::SGD sgd;
@@ -184,6 +204,40 @@ TEST(plot, draws_points_that_the_axes_have) {
   EXPECT_NE(svg.find("points=\"72.0,278.0 744.0,44.0 \""), std::string::npos) << svg;
   EXPECT_NE(summary::line_plot({}).find("nothing to draw"), std::string::npos);
   EXPECT_EQ(summary::line_plot({{"one", {3}, {3}}}).find("nan"), std::string::npos);
+}
+
+std::size_t count_of(const std::string& what, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(plot, shows_lines_of_few_points_by_dots) {  // a line of one point has no length
+  EXPECT_EQ(count_of("<circle", summary::line_plot({{"one", {3}, {3}}})), 1u);
+  EXPECT_EQ(count_of("<circle", summary::line_plot({{"holes", {1, 2, 3}, {1, std::nan(""), 3}}})), 2u);
+  summary::Series many{"many", {}, {}};
+  for (int i = 0; i < 1000; ++i) many.x.push_back(i), many.y.push_back(i);
+  EXPECT_EQ(count_of("<circle", summary::line_plot({many})), 0u);
+}
+
+TEST(plot, names_every_line) {
+  std::vector<summary::Series> lines;
+  for (int i = 0; i < 12; ++i) lines.push_back({"optimizer=adam number " + std::to_string(i), {1, 2}, {1, 2}});
+  const std::string svg = summary::line_plot(lines);
+  for (const auto& line : lines) EXPECT_NE(svg.find("text-anchor=\"start\">" + line.name + "<"), std::string::npos);
+  EXPECT_EQ(svg.find("viewBox=\"0 0 760 330\""), std::string::npos);  // it has grown for them
+}
+
+TEST(plot, a_grid_of_words_is_a_bar_for_each_run) {
+  const auto found = train::grid_search({{"optimizer", {"sgd", "adam", "lion"}}}, [](const train::Setting& setting) {
+    const std::string& name = setting.at("optimizer").text();
+    if (name == "sgd") throw Error(ErrorCode::resource_exhausted, "plan", "too large", "less");
+    return name == "adam" ? 0.25 : 0.5;
+  });
+  const std::string svg = found.svg();
+  for (const char* text : {">optimizer=sgd<", ">none<", ">optimizer=adam<", ">0.25 best<", ">0.5<"})
+    EXPECT_NE(svg.find(text), std::string::npos) << text;
+  EXPECT_EQ(count_of("<rect", svg), 3u);
 }
 
 }  // namespace

@@ -21,16 +21,6 @@ CLI::Validator number(const char* name, const char* wanted, bool (*good)(T)) {
   return CLI::Validator(check, name);
 }
 
-// Nothing, or what parse_size takes.
-std::string wrong_size(const std::string& text) {
-  try {
-    if (!text.empty()) parse_size(text);
-  } catch (const UsageError& wrong) {
-    return wrong.what();
-  }
-  return {};
-}
-
 // A command with the options of training alone.
 void add_options(CLI::App& command, TrainOptions& options) {
   command.set_help_flag();
@@ -60,15 +50,31 @@ CLI::Validator zero_or_more() {
                         [](double value) { return value >= 0 && std::isfinite(value); });
 }
 
+std::string wrong_size(const std::string& text) {
+  try {
+    parse_size(text);
+  } catch (const UsageError& wrong) {
+    return wrong.what();
+  }
+  return {};
+}
+
+std::string no_text(const std::string& text) { return text.empty() ? "expected a value, got an empty one" : ""; }
+
 void add_model(CLI::App& command, std::string& model) {
   command.add_option("model", model, "the model")->required()->check(CLI::IsMember(models::step_names()));
 }
 
+void add_settings(CLI::App& command, std::vector<std::string>& settings) {
+  command.add_option("--set", settings, "key=value, a size of the model; may be repeated")->allow_extra_args(false);
+}
+
 void add_training(CLI::App& command, TrainOptions& o) {
   add_model(command, o.model);
-  command.add_option(
-      "--data", o.data,
-      "fashion-mnist, shapes, or a path: csv, npy, npz, tfrecord, text, a folder of idx files or images");
+  command
+      .add_option("--data", o.data,
+                  "fashion-mnist, shapes, or a path: csv, npy, npz, tfrecord, text, a folder of idx files or images")
+      ->check(no_text);
   command.add_option("--epochs", o.epochs, "passes over the data")->check(count());
   command.add_option("--steps", o.steps, "steps in all")->check(count());
   command.add_option("--batch", o.batch, "examples in a batch")->check(count());
@@ -89,7 +95,7 @@ void add_training(CLI::App& command, TrainOptions& o) {
   command.add_flag("--eager", o.eager, "op by op, not compiled");
   command.add_option("--loss", o.loss, "another loss than the model's own")->check(CLI::IsMember(loss_names()));
   command.add_option("--subset", o.subset, "examples at most to train on, and to test on")->check(count());
-  command.add_option("--set", o.settings, "key=value, a size of the model; may be repeated");
+  add_settings(command, o.settings);
 }
 
 bool is_option(const std::string& name) { return takes_value(name).has_value(); }

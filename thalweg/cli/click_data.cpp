@@ -70,7 +70,7 @@ Datasets generated_clicks(const DataRequest& request, const models::Settings& se
   const std::int64_t rows = request.subset > 0 ? request.subset : rows_of_an_epoch;
   const std::int64_t count = batches(rows), test = batches(rows_of_the_test);
   Datasets made{.name = "generated"};
-  made.examples = count * request.batch;
+  made.examples = count * request.batch, made.all_examples = batches(rows_of_an_epoch) * request.batch;
   made.input_numbers = clicks.inputs + tables;
   made.training = clicks.batches(test, count);
   made.test = clicks.batches(0, std::min(test, count));

@@ -17,7 +17,8 @@ struct UsageError : std::runtime_error {
 };
 
 // Exit statuses.
-inline constexpr int good = 0, failed = 1, wrong_usage = 2, interrupted = 130;
+inline constexpr int good = 0, failed = 1, wrong_usage = 2;
+constexpr int interrupted_by(int signal) { return 128 + signal; }  // 130 after Ctrl-C, as shells have it
 
 // Each command writes its data to standard output and throws thalweg::Error when it fails.
 struct DevicesOptions {
@@ -56,16 +57,17 @@ struct TrainOptions {
   std::int64_t subset = 0;            // examples at most to train on, and to test on; 0: all
   std::vector<std::string> settings;  // "layers=12"
 };
-// good or interrupted.
+// good, or interrupted by a signal.
 int train(const TrainOptions& options);
 
 struct TuneOptions {
   TrainOptions train;
   std::vector<std::string> grid;  // "lr=1e-3,1e-2"
-  std::string svg;
+  std::string out;                // the folder of the pictures; empty: a new one under runs/
+  std::string svg;                // a file for the picture, instead of a folder
   bool json = false;
 };
-int tune(const TuneOptions& options);  // good or interrupted
+int tune(const TuneOptions& options);  // the same
 
 struct BenchOptions {
   std::vector<std::string> workloads;
@@ -78,6 +80,8 @@ int bench(const BenchOptions& options);  // good or failed
 
 // Throws unavailable where there is no such device.
 void check_device(const char* command, const std::string& device);
+// Bytes that the system would give now; 0: not known.
+std::int64_t free_memory();
 // What does not fit into the memory that is free is an error from now on, before the system ends the process for it.
 void limit_memory();
 // "1048576", "512 KiB", "1.5GiB" in bytes; throws UsageError.

@@ -15,14 +15,15 @@ Tensor adapted(const Tensor& x, const Spec& input) {
   return y;
 }
 
-// Labels of one number each are [batch], classes are i32; numbers to be met are f32 [batch, n].
+// Labels of one number each are [batch], masks [batch, height, width], classes are i32; numbers to be met are f32
+// [batch, n].
 Tensor adapted_labels(const Tensor& y, bool numbers) {
   if (numbers) return cast(y.rank() == 1 ? expand_dims(y, -1) : y, f32);
-  return cast(y.rank() == 2 && y.shape()[1] == 1 ? squeeze(y, {1}) : y, i32);
+  const int last = y.rank() - 1;  // of masks it may be one channel
+  return cast((last == 1 || last == 3) && y.shape()[last] == 1 ? squeeze(y, {last}) : y, i32);
 }
 
-// What lies in memory is not fetched ahead: it takes no time, and its buffers would count in the measured peak of a
-// step.
+// What lies in memory is not fetched ahead: it takes no time, and buffers of it would be for nothing.
 data::Dataset batches(const data::Dataset& examples, const DataRequest& request, const Spec& input, bool streamed) {
   const auto made =
       examples.batch(request.batch).map([input, numbers = request.numbers](const Tensor& x, const Tensor& y) {
@@ -42,7 +43,7 @@ Datasets text_windows(const DataRequest& request, const models::TrainingStep& st
     throw Error(ErrorCode::failed_precondition, "train",
                 request.data + " has " + std::to_string(made.text->size()) + " characters, expected two windows of " +
                     std::to_string(context) + " or more",
-                "take a longer text, or --set context=32");
+                "take a longer text, or a smaller --set context=N");
   const auto all = made.text->windows({.window = context, .dtype = i32});
   const std::int64_t kept = std::max<std::int64_t>(1, windows / 10);  // the end of the text, for the test
   made.examples = windows - kept;
@@ -63,6 +64,7 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
   }
   Datasets made = step.model == "gpt" ? text_windows(request, step) : file_examples(request, step);
   check_settings(made, request, settings);
+  made.all_examples = std::max(made.all_examples, made.examples);
   if (request.subset > 0 && request.subset < made.examples) {
     made.examples = request.subset;
     made.training = made.training->take(request.subset);

@@ -26,6 +26,7 @@ struct Datasets {
   std::optional<data::Dataset> test = {};
   std::optional<data::Dataset> whole = {};  // single examples in the order of the file, where it was surveyed
   std::int64_t examples = 0;                // of an epoch
+  std::int64_t all_examples = 0;            // the same without a subset
   std::vector<std::string> files = {};      // that were read; none: they are generated
   std::vector<std::uint64_t> lengths = {};  // of the files, as the run begins
   bool one_example_a_file = false;

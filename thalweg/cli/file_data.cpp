@@ -49,7 +49,7 @@ Datasets idx_folder(const std::string& folder, const DataRequest& request, const
   return made;
 }
 
-// Drawn once and held in memory: no thread draws while a step runs, whose memory is measured.
+// Drawn once and held in memory: no thread draws while a step runs.
 data::Dataset drawn(const data::ShapesOptions& options) {
   auto all = data::shapes(options).batch(options.count).iterator();
   return data::from_tensor_slices(*all.next());
@@ -72,7 +72,7 @@ Datasets shapes(const DataRequest& request, const models::TrainingStep& step) {
   auto others = options;
   others.count = count(shapes_of_the_test), others.seed = request.seed + 1;
   Datasets made{.name = "shapes"};
-  made.examples = options.count;
+  made.examples = options.count, made.all_examples = std::min(shapes_of_an_epoch, most);
   made.training = drawn(options);
   made.test = drawn(others);
   made.input_sizes = input_sizes({options.size, options.size, 3}, input);

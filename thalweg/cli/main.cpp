@@ -1,5 +1,5 @@
-// thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage, 130 interrupted. Data goes to standard
-// output, messages to standard error.
+// thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage, 130 interrupted
+// (143 by SIGTERM). Data goes to standard output, messages to standard error.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
@@ -22,10 +22,30 @@ int refuse(const CLI::App& app, const std::string& wrong) {
   return cli::wrong_usage;
 }
 
-// A first word that is no command is what is wrong, whatever else is missing.
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+// A first word that is no command is what is wrong, whatever else is missing; an unknown option matters more than
+// its value, which is left over too.
 std::string text_of(const CLI::App& app, const CLI::ParseError& wrong) {
-  const auto rest = app.remaining();
-  return app.get_subcommands().empty() && !rest.empty() ? "there is no command \"" + rest[0] + "\"" : wrong.what();
+  const auto rest = app.remaining(true);
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty() && !rest.empty() && !rest[0].starts_with("-"))
+    return "there is no command \"" + rest[0] + "\"" + cli::suggestion(rest[0], command_names(app));
+  for (const auto& word : rest)
+    if (const std::string name = word.substr(0, word.find('=')); name.starts_with("-"))
+      return "there is no option " + name + cli::suggestion(name, option_names(chosen.empty() ? app : *chosen[0]));
+  return wrong.what();
 }
 
 int parse_and_run(CLI::App& app, int argc, char** argv) {
@@ -53,11 +73,11 @@ void add_plan(CLI::App& app, cli::PlanOptions& options, int& status) {
   auto* command = app.add_subcommand("plan", "memory of a training step, known without running it");
   cli::add_model(*command, options.model);
   command->add_option("--batch", options.batch, "examples in a batch")->check(cli::count());
-  command->add_option("--memory-budget", options.memory_budget, "bytes, or with KiB, MiB, GiB");
+  command->add_option("--memory-budget", options.memory_budget, "bytes, or with KiB, MiB, GiB")->check(cli::wrong_size);
   command->add_option("--precision", options.precision, "f32, bf16 or f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  command->add_option("--set", options.settings, "key=value, a size of the model; may be repeated");
-  command->add_option("--svg", options.svg, "a file for a picture of memory over the step");
+  cli::add_settings(*command, options.settings);
+  command->add_option("--svg", options.svg, "a file for a picture of memory over the step")->check(cli::no_text);
   command->add_flag("--json", options.json, one_object);
   command->callback([&] { status = cli::plan(options); });
 }
@@ -66,7 +86,7 @@ void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
   auto* command = app.add_subcommand("train", "trains a model and writes a run folder");
   cli::add_training(*command, options);
   command->get_option("--steps")->description("steps in all, those before --resume too");
-  command->add_option("--out", options.out, "the run folder; otherwise a new one under runs/");
+  command->add_option("--out", options.out, "the run folder; otherwise a new one under runs/")->check(cli::no_text);
   command->add_flag("--resume", options.resume, "go on with the run of --out");
   command->add_option("--checkpoint-every", options.checkpoint_every, "steps; otherwise after every epoch")
       ->check(cli::count());
@@ -80,8 +100,13 @@ void add_tune(CLI::App& app, cli::TuneOptions& options, int& status) {
   auto* command = app.add_subcommand("tune", "tries settings: a learning rate and a batch size, or a grid");
   cli::add_training(*command, options.train);
   command->get_option("--steps")->description("steps of every run of a grid, or of the search for a rate (100)");
-  command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated");
-  command->add_option("--svg", options.svg, "a file for a picture");
+  command->add_option("--grid", options.grid, "option=value,value: any of train's, or a size; may be repeated")
+      ->allow_extra_args(false);
+  auto* out = command->add_option("--out", options.out, "a folder for the pictures; otherwise a new one under runs/")
+                  ->check(cli::no_text);
+  command->add_option("--svg", options.svg, "a file for the picture, instead of a folder")
+      ->check(cli::no_text)
+      ->excludes(out);
   command->add_flag("--json", options.json, "one JSON object on a line for every run of a grid, and one at the end");
   command->callback([&] { status = cli::tune(options); });
 }

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -13,8 +16,7 @@ namespace {
 
 bool coloured() {
   const char* refused = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) && !(refused && *refused) && terminal && std::string(terminal) != "dumb";
+  return draws_on_terminal() && !(refused && *refused);
 }
 
 void message(const char* kind, const char* colour, const std::string& text) {
@@ -22,7 +24,27 @@ void message(const char* kind, const char* colour, const std::string& text) {
   std::cerr << (paint ? colour : "") << kind << ": " << (paint ? "\033[0m" : "") << text << '\n';
 }
 
+// Letters to write, to leave out or to change.
+std::size_t changes_between(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t corner = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = corner + (a[i] == b[j] ? 0 : 1);
+      corner = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, corner + 1});
+    }
+  }
+  return row.back();
+}
+
 }  // namespace
+
+bool draws_on_terminal() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) && terminal && std::string(terminal) != "dumb";
+}
 
 // Hints as the library words them, whole: others are left as they are.
 std::string in_own_words(const std::string& error) {
@@ -55,6 +77,19 @@ void print_warning(const std::string& text) { message("warning", "\033[1;33m", t
 void warn_once(const std::string& text) {
   static std::set<std::string> told;
   if (told.insert(text).second) print_warning(text);
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const std::size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
+  std::size_t least = std::clamp<std::size_t>((letters - std::min<std::size_t>(letters, 1)) / 2, 1, 3) + 1;
+  std::string nearest;
+  for (const auto& one : known)
+    if (const std::size_t changes = changes_between(word, one); changes < least) least = changes, nearest = one;
+  return nearest.empty() ? "" : ", did you mean " + nearest + "?";
+}
+
+std::string line_of(const nlohmann::ordered_json& values) {
+  return values.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace thalweg::cli

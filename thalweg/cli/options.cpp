@@ -26,11 +26,14 @@ void check_device(const char* command, const std::string& device) {
                 "thalweg devices lists those that are there, and says why others are not");
 }
 
-void limit_memory() {
+std::int64_t free_memory() {
   const auto hardware = config::describe_hardware();
-  std::int64_t free = config::memory_info().in_use + hardware.memory_available;
-  if (hardware.memory_limit > 0) free = std::min(free, hardware.memory_limit);
-  if (hardware.memory_available > 0) config::memory_limit({}, free);
+  if (hardware.memory_limit == 0) return hardware.memory_available;
+  return std::min(hardware.memory_available, hardware.memory_limit - config::memory_info().in_use);
+}
+
+void limit_memory() {
+  if (const std::int64_t free = free_memory(); free > 0) config::memory_limit({}, config::memory_info().in_use + free);
 }
 
 }  // namespace thalweg::cli

@@ -1,6 +1,7 @@
 #include "thalweg/cli/run.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/settings.h"
@@ -111,8 +112,10 @@ void Run::make_data() {
   epoch_steps_ = (datasets_.examples + batch_ - 1) / batch_;
   epochs_ = options_.epochs;
   steps_ = options_.steps;
-  if (epochs_ == 0) epochs_ = steps_ > 0 ? (steps_ + epoch_steps_ - 1) / epoch_steps_ : 1;
-  steps_ = steps_ == 0 ? epochs_ * epoch_steps_ : std::min(steps_, epochs_ * epoch_steps_);
+  if (epochs_ == 0) epochs_ = steps_ > 0 ? (steps_ - 1) / epoch_steps_ + 1 : 1;
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t whole = epochs_ > most / epoch_steps_ ? most : epochs_ * epoch_steps_;
+  steps_ = steps_ == 0 ? whole : std::min(steps_, whole);
 }
 
 // What is left over at the end of an epoch makes an update too; where --steps end within one it does not, nor where

@@ -43,6 +43,8 @@ class Run {
   std::int64_t memory_budget() const { return budget_; }
   std::int64_t epochs() const { return epochs_; }
   std::int64_t steps() const { return steps_; }
+  std::int64_t epoch_steps() const { return epoch_steps_; }  // of a whole epoch
+  std::int64_t updates() const;                              // of the optimizer, in all
   // Of the test: its name in the logs, and in words.
   std::string metric() const { return measured_.metric ? measured_.metric->name() : "loss"; }
   const char* metric_title() const { return measured_.title; }
@@ -55,7 +57,6 @@ class Run {
   models::Settings sizes() const;
   void make_data();
   void make_optimizer();
-  std::int64_t updates() const;  // of the optimizer, in all
 
   const TrainOptions options_;
   models::Settings settings_;

@@ -86,36 +86,63 @@ bool has_run(const std::string& folder) {
   return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
 }
 
-// The last step that the log tells of; 0: none.
-std::int64_t logged_steps(const std::string& folder) {
+// What the log tells of: the last step, and whether the run came to its end, which is saved.
+struct Logged {
+  std::int64_t steps = 0;
+  bool ended = false;
+};
+
+Logged logged(const std::string& folder) {
   std::ifstream file(folder + "/log.jsonl");
-  std::int64_t last = 0;
+  Logged found;
   for (std::string line; std::getline(file, line);) {
     const auto values = ordered_json::parse(line, nullptr, false);
-    if (values.is_object() && values.contains("step") && values["step"].is_number()) values["step"].get_to(last);
+    if (!values.is_object()) continue;
+    if (values.contains("step") && values["step"].is_number()) values["step"].get_to(found.steps);
+    found.ended = found.ended || values.contains("final");
   }
-  return last;
+  return found;
 }
 
-// Without a checkpoint a run would begin anew, and its log with it: only one that failed before its first step may.
-std::int64_t saved_steps(const std::string& folder) {
+// The step whose checkpoint is the first of the run.
+std::int64_t first_checkpoint(const std::string& folder, const Run& run) {
+  const auto config = config_of(folder);
+  const auto every = config.is_object() ? config.value("checkpoint_every", std::int64_t{0}) : 0;
+  return every > 0 ? every : run.epoch_steps();
+}
+
+// Without a checkpoint a run begins anew, and its log with it: only one that was killed before the first may.
+std::int64_t saved_steps(const std::string& folder, const Run& run) {
   const auto saved = checkpoint::Manager(folder + "/checkpoints").steps();
   if (!saved.empty()) return saved.back();
-  if (const auto steps = logged_steps(folder); steps > 0)
+  const Logged log = logged(folder);
+  if (log.ended || log.steps > first_checkpoint(folder, run))
     throw Error(ErrorCode::failed_precondition, "train",
-                "the run in " + folder + " has " + counted(steps, "step") +
+                "the run in " + folder + " has " + counted(log.steps, "step") +
                     " in its log, but there is no checkpoint in " + folder + "/checkpoints to go on from",
                 "bring the checkpoints back, begin another run with another --out, or remove the folder");
+  if (log.steps > 0) print_warning("the run in " + folder + " ended before its first checkpoint: it begins anew");
   return 0;
 }
 
 // A run cannot be made shorter: what is done stays.
 std::int64_t steps_done(const std::string& folder, const Run& run) {
-  const std::int64_t done = saved_steps(folder);
+  const std::int64_t done = saved_steps(folder, run);
   if (done > run.steps())
     print_warning("the run in " + folder + " has " + counted(done, "step") + " already, more than the " +
                   std::to_string(run.steps()) + " asked for: it stays as it is");
   return done;
+}
+
+// Files that a process which was killed had not finished.
+void sweep(const std::string& folder) {
+  std::error_code fault;
+  for (const auto& entry : fs::directory_iterator(folder, fault)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("report.html.tmp-") || name.starts_with("plan.svg.tmp-") || name == "config.json.new" ||
+        name == "log.jsonl.new")
+      fs::remove(entry.path(), fault);
+  }
 }
 
 }  // namespace
@@ -162,12 +189,13 @@ FolderLock prepare(const std::string& folder, const Run& run, bool resume) {
   std::error_code fault;
   if (resume)
     check_resumed(folder, run);
-  else if (has_run(folder))
-    throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
-                "go on with it by --resume, or choose another --out");
   else
     fs::create_directories(folder, fault);  // the lock tells whether it is there
   FolderLock lock(folder);
+  if (!resume && has_run(folder))  // not before: another process may just have ended there
+    throw Error(ErrorCode::failed_precondition, "train", "there is a run in " + folder + " already",
+                "go on with it by --resume, or choose another --out");
+  sweep(folder);
   replace_file(folder + "/config.json", run.config(resume ? steps_done(folder, run) : 0));
   return lock;
 }

@@ -40,9 +40,14 @@ void check_input(const std::string& name, const Shape& x, const models::Training
          "rows of numbers are for mlp");
 }
 
-void check_label_shape(const std::string& name, const Shape& y, const models::TrainingStep& step) {
+void check_label_shape(const std::string& name, const Shape& x, const Shape& y, const models::TrainingStep& step) {
   if (step.arguments[1].rank() > 1) {
-    if (y.rank() == 2) return;
+    const bool is_mask = y.rank() == 2 || (y.rank() == 3 && y[2] == 1);
+    if (is_mask && y[0] == x[0] && y[1] == x[1]) return;
+    if (is_mask)
+      refuse(name + " has labels of shape " + text_of(y) + " for examples of " + text_of(x) +
+                 ", expected a class for every pixel",
+             "scale masks as their images, without mixing classes");
     refuse(name + " has labels of shape " + text_of(y) + ", expected a class for every pixel, [height, width]",
            step.model + " segments: store masks as labels, or train cnn");
   }
@@ -97,7 +102,7 @@ std::vector<bool> look_at(Datasets& made, const data::Dataset& all, const DataRe
     const Shape x = of_one(e[0]), y = of_one(e[1]);
     if (made.examples == 0) check_input(made.name, x, step);
     if (made.examples == 0) made.input_sizes = input_sizes(x, step.arguments[0]), made.input_numbers = x.size();
-    if (made.examples == 0 && !request.numbers) check_label_shape(made.name, y, step);
+    if (made.examples == 0 && !request.numbers) check_label_shape(made.name, x, y, step);
     if (request.numbers)
       check_numbers(made.name, e[1], made.examples, request.loss), outputs = y.size();
     else

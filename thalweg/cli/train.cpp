@@ -20,6 +20,8 @@ using nlohmann::ordered_json;
 
 // Numbers that JSON has no word for are null.
 ordered_json number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
+// Steps that run op by op have no plan.
+ordered_json known(std::int64_t bytes) { return bytes > 0 ? ordered_json(bytes) : ordered_json(); }
 
 // A line of log.jsonl for every step, and the same on standard output if asked for.
 class StepLines : public train::Callback {
@@ -56,11 +58,11 @@ class StepLines : public train::Callback {
     write(line, false);
   }
   void write(const ordered_json& line, bool print) {
-    file_ << line.dump() << '\n';
+    file_ << line_of(line);
     file_.flush();
     if (!file_.good())
       throw Error(ErrorCode::unavailable, "train", "cannot write to log.jsonl", "check the free space");
-    if (print) std::cout << line.dump() << std::endl;
+    if (print) std::cout << line_of(line) << std::flush;
   }
 
   double rate() const { return seconds_ > 0 ? static_cast<double>(done_) / seconds_ : rate_before_; }
@@ -115,11 +117,11 @@ class Saved : public train::Callback {
 };
 
 std::vector<train::CallbackPointer> callbacks_of(const TrainOptions& options, const std::string& folder,
-                                                 const std::shared_ptr<StepLines>& lines,
+                                                 std::int64_t epoch_steps, const std::shared_ptr<StepLines>& lines,
                                                  const std::shared_ptr<Saved>& saved) {
   std::vector<train::CallbackPointer> list{
       lines, train::tensorboard(folder, {.gradient_norms_every = options.monitor_every}), train::stop_on_nan()};
-  if (!options.json) list.push_back(train::progress_bar());
+  if (!options.json) list.push_back(train::progress_bar({.epoch_steps = epoch_steps}));
   list.push_back(train::report(
       folder + "/report.html",
       {.title = "thalweg train " + options.model, .norms_every = std::max<std::int64_t>(1, options.monitor_every)}));
@@ -160,7 +162,7 @@ Run::Result train_or_tell(Run& run, const TrainOptions& options, const std::stri
                           const std::shared_ptr<StepLines>& lines) {
   const auto saved = std::make_shared<Saved>();
   try {
-    return run.train(callbacks_of(options, folder, lines, saved));
+    return run.train(callbacks_of(options, folder, run.epoch_steps(), lines, saved));
   } catch (const Error& error) {
     if (!saved->steps()) throw;
     const std::string text = error.what();
@@ -184,6 +186,9 @@ int train(const TrainOptions& options) {
     std::cerr << "training " << options.model << " on " << run.datasets().name << ": "
               << counted(run.datasets().examples, "example") << ", " << counted(run.steps(), "step") << " of "
               << run.step().batch << '\n';
+  if (run.updates() == 0)
+    print_warning("no update is made: the run ends before --accumulate " + std::to_string(options.accumulate) +
+                  " batches are together");
   const Run::Result result = train_or_tell(run, options, folder, lines);
   const bool broken = result.history.interrupted;
   const std::string sample =
@@ -192,8 +197,8 @@ int train(const TrainOptions& options) {
                     {"steps", result.history.steps},
                     {"loss", number(lines->loss())},
                     {"metric", result.test.find(run.metric()) ? number(result.test[run.metric()]) : ordered_json()},
-                    {"peak_bytes_planned", lines->planned()},
-                    {"peak_bytes_measured", lines->measured()},
+                    {"peak_bytes_planned", known(lines->planned())},
+                    {"peak_bytes_measured", known(lines->measured())},
                     {"items_per_s", lines->rate()},
                     {"out", folder}};
   if (!sample.empty()) last["sample"] = sample;
@@ -206,7 +211,7 @@ int train(const TrainOptions& options) {
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
                 hint_of_stop(*lines, run.datasets(), folder));
-  return broken ? interrupted : good;
+  return broken ? interrupted_by(result.history.signal) : good;
 }
 
 }  // namespace thalweg::cli

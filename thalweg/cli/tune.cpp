@@ -4,14 +4,17 @@
 #include <sstream>
 
 #include "thalweg/cli/messages.h"
+#include "thalweg/cli/pictures.h"
 #include "thalweg/cli/run.h"
+#include "thalweg/cli/waiting.h"
 
 namespace thalweg::cli {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t usual_subset = 2048;  // examples, where none are asked for
+constexpr std::int64_t usual_subset = 2048;    // examples, where none are asked for
+constexpr std::int64_t most_examples = 65536;  // in a batch
 
 // Before anything runs: whether the option takes the value, or the model the size.
 void check_value(TrainOptions options, const std::string& name, const std::string& value) {
@@ -34,6 +37,7 @@ std::map<std::string, std::vector<train::Choice>> parse_grid(const TuneOptions& 
     if (grid.contains(name)) throw UsageError("expected all values of " + name + " in one --grid, got two");
     std::istringstream in(values);
     for (std::string value; std::getline(in, value, ',');) {
+      if (value.empty()) throw UsageError("expected values between the commas of --grid " + entry + ", got none");
       check_value(options.train, name, value);
       grid[name].emplace_back(value);
     }
@@ -53,13 +57,15 @@ Score score_of(const Run& run) {
   return {"test " + std::string(run.metric_title()), run.metric() == "loss"};
 }
 
-double scored(const TrainOptions& options, const Score& wanted) {
+// Tells by `signal` what has interrupted it, if something has.
+double scored(const TrainOptions& options, const Score& wanted, int& signal) {
   Run run(options);
   if (const Score score = score_of(run); score.title != wanted.title)
     throw Error(ErrorCode::invalid_argument, "tune",
                 "it has a " + score.title + ", which does not compare with a " + wanted.title,
                 "try losses and data of one kind");
   const auto result = run.train({train::stop_on_nan()});
+  signal = result.history.signal;
   if (result.history.interrupted) throw Error(ErrorCode::cancelled, "tune", "interrupted", "start again");
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "tune", result.history.stopped_because, "try a smaller rate");
@@ -81,72 +87,111 @@ void print_table(const train::GridSearch& found) {
             << std::llround(seconds_of(found)) << " s)\n";
 }
 
-// A line for every run, and one for the best.
-void print_json(const train::GridSearch& found) {
-  const auto described = [&](const train::GridSearch::Row& row) {
-    ordered_json setting = ordered_json::object();
-    for (const auto& [name, choice] : row.setting) setting[name] = choice.text();
-    const bool good = row.error.empty() && std::isfinite(row.score);
-    return ordered_json{{"setting", setting}, {"score", good ? ordered_json(row.score) : ordered_json()}};
-  };
+ordered_json described(const train::GridSearch::Row& row) {
+  ordered_json setting = ordered_json::object();
+  for (const auto& [name, choice] : row.setting) setting[name] = choice.text();
+  const bool good = row.error.empty() && std::isfinite(row.score);
+  return {{"setting", setting}, {"score", good ? ordered_json(row.score) : ordered_json()}};
+}
+
+void print_rows(const train::GridSearch& found) {
   for (const auto& row : found.rows) {
     ordered_json line = described(row);
     line["seconds"] = row.seconds;
     if (!row.error.empty()) line["error"] = row.error;
-    std::cout << line.dump() << '\n';
+    std::cout << line_of(line);
   }
+}
+
+void print_best(const train::GridSearch& found, const Pictures& pictures) {
   ordered_json last{{"final", true}, {"score_name", found.score}};
   last.update(described(found.rows.at(found.best)));
   last["runs"] = found.rows.size();
   last["seconds"] = seconds_of(found);
-  std::cout << last.dump() << '\n';
+  last["pictures"] = pictures.paths();
+  std::cout << line_of(last);
 }
 
-void tune_grid(const TuneOptions& options) {
+void tune_grid(const TuneOptions& options, int& signal) {
   const auto grid = parse_grid(options);
   const Score score = score_of(Run(options.train));  // wrong options are told here
   if (const auto losses = grid.find("loss"); losses != grid.end() && losses->second.size() > 1 && score.is_loss)
     throw UsageError("expected one --loss where the loss is the score: values of different ones do not compare");
+  Pictures pictures(options);
+  int number = 0;
   const auto found =
       train::grid_search(grid,
                          [&](const train::Setting& setting) {
+                           const Waiting waiting("run " + std::to_string(++number));
                            TrainOptions one = options.train;
                            for (const auto& [name, choice] : setting) set_option(one, name, choice.text());
-                           return scored(one, score);
+                           return scored(one, score, signal);
                          },
                          {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
                             std::cerr << line << '\n';
                           }});
-  options.json ? print_json(found) : print_table(found);
-  if (!options.svg.empty()) found.write_svg(options.svg);
+  options.json ? print_rows(found) : print_table(found);
+  pictures.add(found, "grid");
+  options.json ? print_best(found, pictures) : pictures.print();
 }
 
-// Without a grid: a learning rate, and where there is a budget a batch size.
+// The largest batch by plans alone; none without them.
+std::optional<train::BatchSizeSearch> find_batch(const Run& run, const TrainOptions& options,
+                                                 const data::Element& example) {
+  if (options.eager) {
+    std::cerr << "no batch size is searched for: steps that run op by op have no plan\n";
+    return {};
+  }
+  auto of_fit = run.fit_options({std::make_shared<WithGradientNorms>()});
+  if (of_fit.memory_budget == 0) {
+    of_fit.memory_budget = free_memory();
+    if (of_fit.memory_budget <= 0) throw UsageError("expected --memory-budget where the free memory is not known");
+    std::cerr << "the batch size is searched for within " << format_bytes(of_fit.memory_budget)
+              << ", which are free; --memory-budget sets another limit\n";
+  }
+  const Waiting waiting("looking for batch sizes that fit");
+  return train::find_batch_size(run.model(), example, of_fit, std::min(most_examples, run.datasets().all_examples));
+}
+
+void print_batch(const train::BatchSizeSearch& found, const Run& run) {
+  std::cout << found.table().text() << "batch: " << found.suggestion;
+  if (found.suggestion == run.datasets().all_examples) std::cout << "  (all examples)";
+  std::cout << '\n';
+}
+
+// Without a grid: a batch size and a learning rate.
 void tune_finders(const TuneOptions& options) {
   if (options.train.schedule != "constant")
     throw UsageError("expected a constant rate where one is searched for, got --schedule " + options.train.schedule +
                      "; schedules can be compared by --grid");
   if (options.train.steps == 1) throw UsageError("expected --steps of 2 or more to search for a rate, got 1");
   Run run(options.train);
-  auto iterator = run.datasets().training->iterator();
-  const auto example = iterator.next();
+  Pictures pictures(options);
+  const auto example =
+      run.datasets().training->iterator().next();  // always, so that the order of the others is the same
   ordered_json last{{"final", true}};
-  if (run.memory_budget() > 0) {
-    const auto batch =
-        train::find_batch_size(run.model(), *example, run.fit_options({std::make_shared<WithGradientNorms>()}));
-    if (!options.json) std::cout << batch.table().text() << "batch: " << batch.suggestion << '\n';
-    last["batch"] = batch.suggestion, last["largest_batch"] = batch.largest;
+  if (const auto batch = find_batch(run, options.train, *example)) {
+    if (!options.json) print_batch(*batch, run);
+    last["batch"] = batch->suggestion, last["largest_batch"] = batch->largest, last["budget_bytes"] = batch->budget;
+    pictures.add(*batch, "batch", true);
   }
-  train::FindLearningRateOptions search{
-      .optimizer = &run.optimizer(), .loss = run.loss(), .memory_budget = run.memory_budget()};
+  train::FindLearningRateOptions search{.optimizer = &run.optimizer(),
+                                        .loss = run.loss(),
+                                        .memory_budget = run.memory_budget(),
+                                        .precision = parse_precision(options.train.precision),
+                                        .eager = options.train.eager};
   if (options.train.steps > 0) search.steps = options.train.steps;
-  const auto rate = train::find_learning_rate(run.model(), *run.datasets().training, search);
-  last["lr"] = rate.suggestion;
+  const auto rate = [&] {
+    const Waiting waiting("searching for a learning rate");
+    return train::find_learning_rate(run.model(), *run.datasets().training, search);
+  }();
+  if (!options.json) std::cout << rate.table().text() << "lr: " << rate.suggestion << '\n';
+  pictures.add(rate, "learning_rate");
+  last["lr"] = rate.suggestion, last["pictures"] = pictures.paths();
   if (options.json)
-    std::cout << last.dump() << '\n';
+    std::cout << line_of(last);
   else
-    std::cout << rate.table().text() << "lr: " << rate.suggestion << '\n';
-  if (!options.svg.empty()) rate.write_svg(options.svg);
+    pictures.print();
 }
 
 }  // namespace
@@ -154,11 +199,12 @@ void tune_finders(const TuneOptions& options) {
 int tune(const TuneOptions& given) {
   TuneOptions options = given;
   if (options.train.subset == 0 && options.train.steps == 0) options.train.subset = usual_subset;
+  int signal = 0;
   try {
-    options.grid.empty() ? tune_finders(options) : tune_grid(options);
+    options.grid.empty() ? tune_finders(options) : tune_grid(options, signal);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;
-    return interrupted;
+    return interrupted_by(signal);
   }
   return good;
 }

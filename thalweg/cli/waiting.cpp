@@ -1,14 +1,14 @@
 #include "thalweg/cli/waiting.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <iostream>
+
+#include "thalweg/cli/messages.h"
 
 namespace thalweg::cli {
 
 Waiting::Waiting(const std::string& what) {
-  if (isatty(STDERR_FILENO)) thread_ = std::thread([this, what] { tell(what); });
+  if (draws_on_terminal()) thread_ = std::thread([this, what] { tell(what); });
 }
 
 Waiting::~Waiting() {

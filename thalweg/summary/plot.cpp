@@ -13,6 +13,8 @@ namespace {
 constexpr double width = 760, height = 330;
 constexpr double left = 72, right = 744, top = 44, bottom = 278;  // of the plot
 constexpr std::size_t most_points = 1400;                         // two for every pixel
+constexpr std::size_t most_dots = 40;                             // a line of more shows by itself
+constexpr double legend_row = 16;
 constexpr const char* colours[] = {"#0b6e99", "#b5522b", "#1a7f37", "#8250df",
                                    "#bf8700", "#cf222e", "#57606a", "#0969da"};
 
@@ -46,9 +48,10 @@ class Axis {
   }
   double at(double value) const { return first_ + (inner(value) - low_) / (high_ - low_) * (last_ - first_); }
 
-  // Round values inside of the range: 1, 2 or 5 times a power of ten; powers of ten where logarithmic and many.
+  // Round values inside of the range: 1, 2 or 5 times a power of ten; powers of ten alone where logarithmic and many.
   std::vector<double> ticks() const {
     std::vector<double> list;
+    if (logarithmic_ && high_ - low_ >= 1 && high_ - low_ < 2.5) return few_decades();
     const bool decades = logarithmic_ && high_ - low_ >= 1;
     const double least = decades ? std::max(1.0, std::ceil((high_ - low_) / 8)) : 0;
     const double from = decades || !logarithmic_ ? low_ : std::pow(10, low_);
@@ -60,6 +63,15 @@ class Axis {
   }
 
  private:
+  std::vector<double> few_decades() const {
+    std::vector<double> list;
+    for (double power = std::floor(low_); power <= high_; ++power)
+      for (const double factor : {1.0, 2.0, 5.0})
+        if (const double value = factor * std::pow(10, power);
+            inner(value) >= low_ - 1e-9 && inner(value) <= high_ + 1e-9)
+          list.push_back(value);
+    return list;
+  }
   static double round_unit(double rough) {
     const double power = std::pow(10, std::floor(std::log10(rough)));
     for (const double factor : {1.0, 2.0, 5.0})
@@ -77,17 +89,34 @@ std::string text_at(double x, double y, const char* anchor, const std::string& t
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escape_html(text));
 }
 
-// Long series are thinned to one point in so many; the last one stays.
-std::string points_of(const Series& series, const Axis& across, const Axis& up) {
-  std::string points;
+struct Point {
+  double x, y;
+};
+
+// In pixels. Long series are thinned to one point in so many; the last one stays.
+std::vector<Point> points_of(const Series& series, const Axis& across, const Axis& up) {
+  std::vector<Point> points;
   const std::size_t count = std::min(series.x.size(), series.y.size());
   const std::size_t stride = count / most_points + 1;
   for (std::size_t i = 0; i < count; ++i) {
     if (i % stride != 0 && i + 1 != count) continue;
     if (across.accepts(series.x[i]) && up.accepts(series.y[i]))
-      points += fmt::format("{:.1f},{:.1f} ", across.at(series.x[i]), up.at(series.y[i]));
+      points.push_back({across.at(series.x[i]), up.at(series.y[i])});
   }
   return points;
+}
+
+std::string line_of(const Series& series, const char* colour, const Axis& across, const Axis& up) {
+  const auto points = points_of(series, across, up);
+  std::string path, dots;
+  for (const auto& [x, y] : points) {
+    path += fmt::format("{:.1f},{:.1f} ", x, y);
+    if (points.size() <= most_dots)
+      dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x, y, colour);
+  }
+  return fmt::format("<polyline stroke=\"{}\" points=\"{}\"><title>{}</title></polyline>\n", colour, path,
+                     escape_html(series.name)) +
+         dots;
 }
 
 std::string grid_of(const Axis& across, const Axis& up, const PlotOptions& options) {
@@ -103,17 +132,45 @@ std::string grid_of(const Axis& across, const Axis& up, const PlotOptions& optio
   return svg + text_at(left, top - 8, "middle", options.y_label);
 }
 
-std::string legend_of(const std::vector<Series>& series) {
+double legend_width(const std::string& name) { return 7.0 * static_cast<double>(name.size()) + 26; }
+
+std::string legend_entry(const std::string& name, std::size_t number, double x, double y) {
+  return fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"10\" height=\"3\" fill=\"{}\"/>\n", x, y - 5,
+                     colours[number % std::size(colours)]) +
+         text_at(x + 14, y, "start", name);
+}
+
+// Above the plot at the right where there is room, else in rows below it, which make the picture `rows` longer.
+std::string legend_of(const std::vector<Series>& series, int& rows) {
+  double all = 0;
+  for (const auto& one : series) all += legend_width(one.name);
+  const bool above = all < right - left - 60;
+  double x = above ? right - all : left, y = above ? top - 8 : height + 4;
   std::string svg;
-  double at = right;
-  for (std::size_t i = series.size(); i-- > 0;) {
-    at -= 7.0 * static_cast<double>(series[i].name.size()) + 26;
-    if (at < left + 60) break;
-    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"10\" height=\"3\" fill=\"{}\"/>\n", at, top - 13,
-                       colours[i % std::size(colours)]) +
-           text_at(at + 14, top - 8, "start", series[i].name);
+  rows = above ? 0 : 1;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const double width_of_entry = legend_width(series[i].name);
+    if (!above && x > left && x + width_of_entry > right) x = left, y += legend_row, ++rows;
+    svg += legend_entry(series[i].name, i, x, y);
+    x += width_of_entry;
   }
   return svg;
+}
+
+// Of a name that is longer than its place, in bytes; never half of a letter.
+std::string end_of(const std::string& name) {
+  constexpr std::size_t most = 46;
+  if (name.size() <= most) return name;
+  std::size_t from = name.size() - most;
+  while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xc0) == 0x80) ++from;
+  return "…" + name.substr(from);
+}
+
+std::string picture_of(const std::string& title, double height_of_picture, const std::string& content) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" "
+      "aria-label=\"{}\">\n{}<text class=\"title\" x=\"{}\" y=\"18\">{}</text>\n{}</svg>\n",
+      width, height_of_picture, escape_html(title), style, left, escape_html(title), content);
 }
 
 }  // namespace
@@ -123,17 +180,33 @@ std::string line_plot(const std::vector<Series>& series, const PlotOptions& opti
   for (const auto& one : series)
     for (std::size_t i = 0; i < std::min(one.x.size(), one.y.size()); ++i)
       if (across.accepts(one.x[i]) && up.accepts(one.y[i])) across.include(one.x[i]), up.include(one.y[i]);
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" "
-      "aria-label=\"{}\">\n{}<text class=\"title\" x=\"{}\" y=\"18\">{}</text>\n",
-      width, height, escape_html(options.title), style, left, escape_html(options.title));
-  if (across.empty()) return svg + text_at(left, top + 20, "start", "nothing to draw") + "</svg>\n";
+  if (across.empty()) return picture_of(options.title, height, text_at(left, top + 20, "start", "nothing to draw"));
   across.settle(), up.settle();
-  svg += grid_of(across, up, options) + legend_of(series);
+  int rows = 0;
+  std::string svg = grid_of(across, up, options) + legend_of(series, rows);
   for (std::size_t i = 0; i < series.size(); ++i)
-    svg += fmt::format("<polyline stroke=\"{}\" points=\"{}\"><title>{}</title></polyline>\n",
-                       colours[i % std::size(colours)], points_of(series[i], across, up), escape_html(series[i].name));
-  return svg + "</svg>\n";
+    svg += line_of(series[i], colours[i % std::size(colours)], across, up);
+  return picture_of(options.title, height + legend_row * rows, svg);
+}
+
+std::string bar_plot(const std::vector<Bar>& bars, const std::string& title) {
+  constexpr double middle = 330, row = 24, room_for_value = 70;
+  double most = 0;
+  for (const auto& bar : bars)
+    if (std::isfinite(bar.value)) most = std::max(most, std::abs(bar.value));
+  std::string svg;
+  double y = top;
+  for (const auto& bar : bars) {
+    const bool drawn = std::isfinite(bar.value);
+    const double length = drawn && most > 0 ? std::abs(bar.value) / most * (right - middle - room_for_value) : 0;
+    svg += text_at(middle - 8, y + 4, "end", end_of(bar.name)) +
+           fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"14\" fill=\"{}\"/>\n", middle, y - 7, length,
+                       colours[bar.best ? 2 : 0]) +
+           text_at(middle + length + 6, y + 4, "start",
+                   (drawn ? fmt::format("{:.5g}", bar.value) : "none") + (bar.best ? " best" : ""));
+    y += row;
+  }
+  return picture_of(title, y, svg);
 }
 
 }  // namespace thalweg::summary

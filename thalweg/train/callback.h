@@ -33,7 +33,7 @@ struct TW_API Session {
   double step_seconds = 0;                       // of the last step, without waiting for data
   double wait_seconds = 0;                       // for the data of the last step
   const Plan* plan = nullptr;                    // of the largest step so far; null where steps are not compiled
-  std::int64_t measured_bytes = 0;               // its measured peak
+  std::int64_t measured_bytes = 0;               // its measured peak, or that of all steps so far where there is none
   History history = {};                          // the epochs before this one
   const data::Element* element = nullptr;        // the batch of the last step, while callbacks are told of its end
   int inputs = 1;                                // of its parts: the others are labels and weights

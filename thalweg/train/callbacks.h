@@ -9,9 +9,10 @@
 namespace thalweg::train {
 
 struct ProgressBarOptions {
-  std::ostream* out = nullptr;  // null: standard error
-  double every_seconds = 0.1;   // between two pictures on a terminal
-  double line_seconds = 10;     // between two lines elsewhere
+  std::ostream* out = nullptr;   // null: standard error
+  double every_seconds = 0.1;    // between two pictures on a terminal
+  double line_seconds = 10;      // between two lines elsewhere
+  std::int64_t epoch_steps = 0;  // of a whole epoch, where the data cannot tell
 };
 // Rate, loss, metrics, time to go and memory: a line that is drawn anew on a terminal, whole lines elsewhere.
 TW_API CallbackPointer progress_bar(const ProgressBarOptions& options = {});

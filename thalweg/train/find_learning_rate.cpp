@@ -69,17 +69,30 @@ data::Element next_of(data::Iterator& iterator) {
           "expected data to train on, got none");
 }
 
+// Weights and slots, if there are none yet: planning a step makes them.
+void make_state(const Model& model, const BatchFunction& step, const FitOptions& options, const data::Element& first) {
+  if (step.plan(first)) return;
+  BatchFunction("find_learning_rate", model, {.loss = options.loss, .eager = true}, nullptr)(first);
+  options.optimizer->build(model.module().trainable_variables());
+}
+
 }  // namespace
 
 LearningRateSearch find_learning_rate(const Model& model, const data::Dataset& data,
                                       const FindLearningRateOptions& options) {
   check(options);
   auto& optimizer = *options.optimizer;
-  const BatchFunction step("find_learning_rate", model, {.loss = options.loss, .memory_budget = options.memory_budget},
+  LossScale scale;
+  const FitOptions of_step{.optimizer = &optimizer,
+                           .loss = options.loss,
+                           .memory_budget = options.memory_budget,
+                           .precision = options.precision,
+                           .eager = options.eager};
+  const BatchFunction step("find_learning_rate", model, training_step("find_learning_rate", of_step, scale),
                            &optimizer);
   auto iterator = data.iterator();
   const data::Element first = next_of(iterator);
-  step.plan(first);  // makes weights and slots, which are then put back
+  make_state(model, step, of_step, first);  // which is then put back
   const Restore restore(model.module(), optimizer);
   LearningRateSearch found;
   double average = 0, weight = 0, least = 0;

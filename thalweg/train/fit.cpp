@@ -7,6 +7,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/memory.h"
 #include "thalweg/data/iterator.h"
 #include "thalweg/plan/plan_state.h"
 #include "thalweg/train/interrupt.h"
@@ -229,7 +230,10 @@ class Loop {
 
   void run_step(const data::Element& element) {
     const auto start = Clock::now();
+    const std::int64_t held = options_.eager ? held_bytes() : 0;
+    if (options_.eager) memory::set_mark();
     const StepResult result = step_(element);
+    if (options_.eager) session_.measured_bytes = std::max(session_.measured_bytes, held + memory::high_mark());
     session_.loss = value_of(result.loss);
     session_.step_seconds = seconds_since(start);
     ++session_.step, ++session_.epoch_step;
@@ -246,6 +250,14 @@ class Loop {
     settle(false);
   }
 
+  // By variables, in front of a step that is not compiled: the rest of its peak is what it takes itself.
+  std::int64_t held_bytes() const {
+    std::int64_t bytes = 0;
+    for (const auto& variable : model_.module().variables()) bytes += memory::rounded(variable.spec().bytes());
+    for (const auto& variable : options_.optimizer->variables()) bytes += memory::rounded(variable.spec().bytes());
+    return bytes;
+  }
+
   // Weights seldom recover from it; a callback such as stop_on_nan tells by itself.
   void warn_of_loss() {
     if (warned_ || std::isfinite(session_.loss) || !session_.history.stopped_because.empty()) return;
@@ -257,7 +269,10 @@ class Loop {
                                    : "the data have " + where + ", mend them or leave such examples out"));
   }
 
-  void note_interrupt() { session_.history.interrupted = options_.stop_on_interrupt && InterruptScope::interrupted(); }
+  void note_interrupt() {
+    session_.history.signal = options_.stop_on_interrupt ? InterruptScope::signal() : 0;
+    session_.history.interrupted = session_.history.signal != 0;
+  }
 
   void note_plan(const data::Element& element, const StepResult& result) {
     if (const Plan* plan = step_.plan(element)) {

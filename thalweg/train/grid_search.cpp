@@ -128,25 +128,29 @@ SearchTable GridSearch::table() const {
   return table;
 }
 
-// The score over the first setting that is a number, a line for each combination of the others; over the number of the
-// run if there is none.
+// The score over the first setting that is a number, a line for each combination of the others; a bar for each run if
+// there is none.
 std::string GridSearch::svg() const {
-  const std::string across = first_number(rows);
-  bool logarithmic = !across.empty();
+  const std::string title = score + " of the runs", across = first_number(rows);
+  if (across.empty()) {
+    std::vector<summary::Bar> bars;
+    for (std::size_t i = 0; i < rows.size(); ++i) bars.push_back({text_of(rows[i].setting), rows[i].score, i == best});
+    return summary::bar_plot(bars, title);
+  }
+  bool logarithmic = true;
   for (const auto& row : rows) logarithmic = logarithmic && row.setting.at(across) > 0;
   std::map<std::string, summary::Series> lines;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    Setting others = rows[i].setting;
+  for (const auto& row : rows) {
+    Setting others = row.setting;
     others.erase(across);
     auto& line = lines[text_of(others)];
     line.name = text_of(others).empty() ? score : text_of(others);
-    line.x.push_back(across.empty() ? static_cast<double>(i + 1) : double(rows[i].setting.at(across)));
-    line.y.push_back(rows[i].score);
+    line.x.push_back(double(row.setting.at(across)));
+    line.y.push_back(row.score);
   }
   std::vector<summary::Series> series;
   for (auto& [name, line] : lines) series.push_back(std::move(line));
-  return summary::line_plot(
-      series, {.title = score + " of the runs", .x_label = across.empty() ? "run" : across, .log_x = logarithmic});
+  return summary::line_plot(series, {.title = title, .x_label = across, .log_x = logarithmic});
 }
 
 void GridSearch::write_svg(const std::string& path) const { write_picture(svg(), path); }

@@ -13,8 +13,9 @@
 namespace thalweg::train {
 namespace {
 
-constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP};
-std::atomic<bool> noted{false};
+// The user's, that of systems which end a job, that of a terminal which goes away, and a warning of batch systems.
+constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+std::atomic<int> noted{0};  // the first of them
 std::atomic<int> scopes{0};
 
 std::atomic<bool> tells{false};
@@ -22,7 +23,8 @@ std::atomic<bool> tells{false};
 // Steps and plans may take long: who sees nothing happen asks a second time, and loses what was not saved. A handler
 // may do no more than write.
 void note(int number) {
-  noted.store(true);
+  int none = 0;
+  noted.compare_exchange_strong(none, number);
   if (!tells.load() || number == SIGHUP) return;
   constexpr std::string_view text = "\nthe step is finished first; another time ends at once, and saves nothing\n";
   const int error = errno;
@@ -49,7 +51,7 @@ bool has_own_handler(int number) {
 
 InterruptScope::InterruptScope(bool active) : active_(active) {
   if (!active_ || scopes++ > 0) return;
-  noted = false;
+  noted = 0;
   tells = ::isatty(STDERR_FILENO) != 0 && !is_silent();
   for (const int number : signals)
     if (!has_own_handler(number)) set_handler(number, note, flags_of(number));
@@ -63,6 +65,6 @@ InterruptScope::~InterruptScope() {
   }
 }
 
-bool InterruptScope::interrupted() { return noted.load(); }
+int InterruptScope::signal() { return noted.load(); }
 
 }  // namespace thalweg::train

@@ -29,7 +29,8 @@ class TW_API Logs {
 struct TW_API History {
   std::vector<Logs> epochs;
   std::int64_t steps = 0;       // updates since the first epoch, those of a run that this one resumed too
-  bool interrupted = false;     // by Ctrl-C
+  bool interrupted = false;     // by Ctrl-C or another signal
+  int signal = 0;               // that interrupted it, SIGINT or SIGTERM say
   std::string stopped_because;  // empty: all epochs were run
   std::vector<double> operator[](const std::string& name) const;  // one value for each epoch
   double last(const std::string& name) const;

@@ -23,6 +23,8 @@ struct FindLearningRateOptions {
   double smoothing = 0.8;  // part of the average that a step keeps of those before it
   double stop_factor = 4;  // ends where the averaged loss exceeds the least one so many times
   std::int64_t memory_budget = 0;
+  Precision precision = Precision::f32;  // of compiled steps, as in fit
+  bool eager = false;
 };
 
 struct TW_API LearningRateSearch {

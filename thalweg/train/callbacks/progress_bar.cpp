@@ -66,9 +66,8 @@ class ProgressBar : public Callback {
   void draw(const Session& session, bool whole) {
     const double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
     std::string line = fmt::format("epoch {}/{}  ", session.epoch + 1, session.epochs);
-    if (session.epoch_steps > 0)
-      line += fmt::format("{}/{} {}  ", session.epoch_step, session.epoch_steps,
-                          bar_of(session.epoch_step, session.epoch_steps));
+    if (const std::int64_t all = steps_of_epoch(session); all > 0)
+      line += fmt::format("{}/{} {}  ", session.epoch_step, all, bar_of(session.epoch_step, all));
     else
       line += fmt::format("step {}  ", session.epoch_step);
     line += fmt::format("{:.0f}/s  ", static_cast<double>(examples_) / std::max(seconds, 1e-9));
@@ -81,11 +80,17 @@ class ProgressBar : public Callback {
   }
 
   std::string time_to_go(const Session& session, double seconds) const {
-    const std::int64_t done = session.epoch_step - first_step_;
-    if (session.epoch_steps <= 0 || done <= 0) return clock_text(seconds);
-    return "ETA " +
-           clock_text(seconds / static_cast<double>(done) *
-                      static_cast<double>(std::max<std::int64_t>(0, session.epoch_steps - session.epoch_step)));
+    const std::int64_t done = session.epoch_step - first_step_, all = steps_of_epoch(session);
+    if (all <= 0 || done <= 0) return clock_text(seconds);
+    return "ETA " + clock_text(seconds / static_cast<double>(done) *
+                               static_cast<double>(std::max<std::int64_t>(0, all - session.epoch_step)));
+  }
+
+  // That the run makes of it; 0: not known.
+  std::int64_t steps_of_epoch(const Session& session) const {
+    const std::int64_t whole = session.epoch_steps > 0 ? session.epoch_steps : options_.epoch_steps;
+    if (whole <= 0 || session.steps == 0) return whole;
+    return std::min(whole, session.epoch_step + std::max<std::int64_t>(0, session.steps - session.step));
   }
 
   const ProgressBarOptions options_;

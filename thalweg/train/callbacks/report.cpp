@@ -105,7 +105,7 @@ class Samples {
   std::vector<Series> series_;
 };
 
-// A row for every layer, a column for every moment, dark where gradients are large; on a logarithmic scale.
+// A row for every layer, a column for every moment, in full colour where gradients are large; on a logarithmic scale.
 std::string heat_map(const std::vector<Series>& layers) {
   double low = 1e300, high = 0;
   for (const auto& layer : layers)
@@ -133,7 +133,12 @@ std::string heat_map(const std::vector<Series>& layers) {
           std::isfinite(norm) ? 0.08 + 0.92 * share : 1, escape_html(layers[i].name), layers[i].x[k], norm);
     }
   }
-  return svg + "</svg>\n" + fmt::format("<p>From {:.2g} (light) to {:.2g} (dark).</p>\n", low, high);
+  const auto& steps = layers.front().x;
+  return svg + "</svg>\n" +
+         fmt::format(
+             "<p>Norms before clipping, from step {} at the left to step {}: from {:.2g} (faint) to {:.2g} (full "
+             "colour); red where they are not finite.</p>\n",
+             steps.front(), steps.back(), low, high);
 }
 
 std::string image_of(const std::string& svg) {
@@ -221,7 +226,7 @@ class Report : public Callback {
 
   std::string memory(const Session& session) const {
     if (session.batch == 0) return "<p>The run ended when it was gone on with, without another step.</p>\n";
-    if (!session.plan) return "<p>Steps were not compiled: there is no plan.</p>\n";
+    if (!session.plan) return "<p>Steps ran op by op: they have no plan, and there is no plan.svg.</p>\n";
     const std::string picture = (std::filesystem::path(path_).parent_path() / "plan.svg").string();
     session.plan->write_svg(picture);
     std::ifstream file(picture, std::ios::binary);
@@ -236,7 +241,8 @@ class Report : public Callback {
     };
     std::int64_t parameters = 0;
     for (const auto& variable : session.model.trainable_variables()) parameters += variable.shape().size();
-    row("steps", fmt::format("{} in {} epochs", session.step, session.history.epochs.size()));
+    row("steps", fmt::format("{} in {} epoch{}", session.step, session.history.epochs.size(),
+                             session.history.epochs.size() == 1 ? "" : "s"));
     row("parameters", fmt::format("{}", parameters));
     for (const auto& [name, value] : session.logs) row(name, fmt::format("{:.5g}", value));
     if (session.plan) row("planned peak", format_bytes(session.plan->peak_bytes()));

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# tune_test.sh PROGRAM: searches by the command line, on small models.
+set -uo pipefail
+program=$1
+folder=$(mktemp -d)
+out=$folder/stdout err=$folder/stderr
+trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/support.sh"
+cd "$folder" || exit 1
+
+small=(cnn --data shapes --subset 96 --batch 16 --set filters=4 --set hidden=8 --set size=12 --set channels=3)
+
+# tune: a table, the best and the cost; or a rate and a batch size.
+run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e-2 --grid clip-norm=0.5,1 --svg grid.svg
+says "$out" '^clip-norm  lr +test accuracy  seconds'
+says "$out" '^best: --clip-norm (0.5|1) --lr [0-9e.-]+  \(4 runs in [0-9]+ s\)$'
+says grid.svg '^<svg xmlns='
+run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e30 --optimizer sgd --json
+python3 - "$out" << 'EOP' || fault "tune --json"
+import json, sys
+good, bad, last = [json.loads(line) for line in open(sys.argv[1])]
+assert good["setting"] == {"lr": "1e-3"} and 0 <= good["score"] <= 1 and good["seconds"] > 0, good
+assert bad["setting"] == {"lr": "1e30"} and (bad["score"] is None) == ("error" in bad), bad
+assert last["final"] is True and last["setting"] == good["setting"] and last["score"] == good["score"], last
+assert last["score_name"] == "test accuracy" and last["runs"] == 2, last
+EOP
+run 0 tune "${small[@]}" --steps 2 --grid threads=1,2 --grid eager=true --grid hidden=4
+says "$out" '^best: --eager=true --set hidden=4 --threads [12]  \(2 runs in [0-9]+ s\)$'
+run 0 tune "${small[@]}" --memory-budget 2MiB --json
+says "$out" '^{"final":true,"batch":[1-9][0-9]*,"largest_batch":[0-9]+,"budget_bytes":2097152,"lr":[0-9.e-]+,"pictures":\["runs/tune-cnn-[0-9]+-[0-9]+(-[0-9]+)?/batch.svg","runs/tune-cnn-[0-9]+-[0-9]+(-[0-9]+)?/learning_rate.svg"\]}$'
+found=$(grep -oE '"batch":[0-9]+' "$out" | grep -oE '[0-9]+')  # fits the step of train as it is
+run 0 plan cnn --batch "$found" --set filters=4 --set hidden=8 --set size=12 --set channels=3 --set classes=3 --memory-budget 2MiB --json
+says "$out" '"micro_batches":1,"recomputed":0'
+run 0 tune "${small[@]}" --memory-budget 2MiB --svg rate.svg
+says "$out" '^batch: [1-9]'
+says "$out" '^lr: [0-9.e-]+$'
+for picture in rate.svg rate-batch.svg; do
+  says "$out" "^$picture\$"
+  says $picture '^<svg xmlns='
+done
+
+# Every search leaves its pictures, and tells where; without a budget the free memory is the limit of a batch.
+run 0 tune "${small[@]}" --steps 3 --out pictures
+says "$err" '^the batch size is searched for within [0-9.]+ [MGT]iB, which are free; --memory-budget sets another limit$'
+says "$out" '^batch: 4096  \(all examples\)$'  # those of the whole data, not of the subset
+for picture in batch learning_rate; do
+  says "$out" "^pictures/$picture.svg\$"
+  says "pictures/$picture.svg" '^<svg xmlns='
+done
+run 0 tune "${small[@]}" --steps 2 --grid lr=1e-3,1e-2
+picture=$(tail -1 "$out")
+says "$out" '^runs/tune-cnn-[0-9]+-[0-9]+(-[0-9]+)?/grid.svg$'
+says "$picture" '^<svg xmlns='
+before=$(ls runs | wc -l)
+run 1 tune "${small[@]}" --steps 2 --grid lr=1e30,1e31 --optimizer sgd --weight-decay 1e30
+[ "$(ls runs | wc -l)" -eq "$before" ] || fault "a search that failed must leave no empty folder"
+touch file
+for place in '--out file/pictures' '--svg nowhere/grid.svg'; do
+  run 1 tune "${small[@]}" --steps 2 --grid lr=1e-3 $place
+  says "$err" '^error: .*cannot write to (file|nowhere)'
+  silent "$out"  # at once: no run is for nothing
+done
+run 2 tune "${small[@]}" --out pictures --svg grid.svg
+
+# A rate is searched for in the steps that train would run.
+for how in --eager '--precision f16'; do
+  run 0 tune "${small[@]}" --steps 3 --json $how --out how
+  says "$out" '"lr":[0-9.e-]+,'
+done
+says "$out" '"batch":4096,'
+run 0 tune "${small[@]}" --steps 3 --eager --out how
+says "$err" '^no batch size is searched for: steps that run op by op have no plan$'
+! grep -q '^batch: ' "$out" || fault "eager steps have no plan"
+sed '0,/^learning rate/d' "$out" > eager
+run 0 tune "${small[@]}" --steps 3 --out how
+diff <(grep '^[0-9]' eager) <(sed '0,/^learning rate/d' "$out" | grep '^[0-9]') || fault "eager and compiled steps have the same losses"
+run 0 tune "${small[@]}" --steps 3
+[ "$(sed '0,/^learning rate/d' "$out" | grep -c '^[0-9]')" -eq 4 ] || fault "--steps 3 must try three rates"
+run 1 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_error
+says "$err" 'all runs failed, the first one with: \[tune\] it has a test loss, which does not compare with a test accuracy'
+run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
+says "$err" 'expected one --loss where the loss is the score'
+# Too few examples for a test: the training loss is the score, the smallest is the best, and those of two losses differ.
+printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
+few=(mlp --data few.csv --set hidden=8 --epochs 20 --batch 6)
+run 0 tune "${few[@]}" --grid lr=1e-6,1e-2
+says "$out" '^lr +training loss  seconds'
+says "$out" '^best: --lr 1e-2 '
+run 0 tune "${few[@]}" --grid lr=1e-6,1e-2 --json
+python3 - "$out" << 'EOP' || fault "tune without a test"
+import json, sys
+*rows, last = [json.loads(line) for line in open(sys.argv[1])]
+assert last["score_name"] == "training loss" and last["score"] == min(row["score"] for row in rows), last
+EOP
+run 2 tune "${few[@]}" --grid loss=sparse_categorical_crossentropy,mean_squared_error
+says "$err" 'expected one --loss where the loss is the score'
+run 2 tune "${small[@]}" --schedule cosine
+says "$err" '^error: expected a constant rate where one is searched for, got --schedule cosine'
+run 2 tune "${small[@]}" --steps 1
+run 0 tune --help
+! grep -q resume "$out" || fault "tune does not resume"
+
+exit $((faults > 0))
