@@ -145,6 +145,24 @@ TEST(checkpoint, keeps_the_newest_and_names_the_last) {
   EXPECT_EQ(code_of([&] { manager.restore(2, {{"w", &w}}); }), ErrorCode::not_found);
 }
 
+// A run that went back to an earlier step must not lose what it saves beside the checkpoints of later ones.
+TEST(checkpoint, what_was_saved_last_stays) {
+  const Folder folder;
+  Variable w(tensor(0.f), {.name = "w"});
+  Manager manager(folder.path(), {.keep = 3});
+  for (int step : {10, 20, 30, 40}) manager.save(step, {{"w", &w}});
+  std::string warnings;
+  set_log_handler([&](const std::string& text) { warnings += text; });
+  w.assign(tensor(5.f));
+  manager.save(15, {{"w", &w}});
+  set_log_handler({});
+  EXPECT_EQ(manager.steps(), (std::vector<std::int64_t>{15, 30, 40}));
+  EXPECT_NE(warnings.find("later steps than 15, up to 40"), std::string::npos) << warnings;
+  w.assign(tensor(0.f));
+  manager.restore(15, {{"w", &w}});
+  EXPECT_EQ(w.value().item<float>(), 5);
+}
+
 TEST(checkpoint, the_same_step_is_replaced) {
   const Folder folder;
   Variable w(tensor(1.f));

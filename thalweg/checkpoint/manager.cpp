@@ -109,6 +109,7 @@ void Manager::save(std::int64_t step, const std::vector<NamedItem>& items) {
   check_items(items);
   TW_CHECK_USER(step >= 0, "checkpoint", "count steps from 0 or 1", "expected a step of 0 or more, got {}", step);
   const std::string path = path_of(step);
+  warn_of_later(step);
   {
     const TemporaryFolder made(temporary_for(path));
     write_files(made.path(), step, items);
@@ -119,12 +120,26 @@ void Manager::save(std::int64_t step, const std::vector<NamedItem>& items) {
   const std::string name = fmt::format("{}{}\n", prefix, step);
   latest.write(name.data(), name.size());
   latest.commit();
-  prune();
+  prune(step);
 }
 
-// A folder that is going away is first renamed, so that none is ever found with some of its files.
-void Manager::prune() const {
+// A run that went back to an earlier checkpoint, or began anew, beside those of what it left.
+void Manager::warn_of_later(std::int64_t step) {
   const auto list = steps();
+  if (warned_ || list.empty() || list.back() <= step) return;
+  warned_ = true;
+  warn(
+      fmt::format("checkpoint: {} has checkpoints of later steps than {}, up to {}, which restore_latest prefers; "
+                  "remove them, or choose another folder",
+                  folder_, step, list.back()));
+}
+
+// What was just saved stays, whatever its step. A folder that is going away is first renamed, so that none is ever
+// found with some of its files.
+void Manager::prune(std::int64_t saved) const {
+  auto list = steps();
+  std::erase(list, saved);
+  list.push_back(saved);
   for (std::size_t i = 0; i + static_cast<std::size_t>(options_.keep) < list.size(); ++i) {
     const std::string away = temporary_for(path_of(list[i]));
     rename_file("checkpoint", path_of(list[i]), away);
