@@ -224,6 +224,19 @@ TEST(data, order_and_random_numbers_do_not_depend_on_workers) {
     for (const int prefetch : {0, 1, 3, autotune}) EXPECT_EQ(all_of(busy_pipeline(parallel, prefetch)), expected);
 }
 
+// Also where a map without threads stands behind one with them, and the shuffle behind both reaches every element.
+TEST(data, shuffles_behind_several_maps_do_not_depend_on_workers) {
+  const auto made = [](int parallel) {
+    const auto ds = range(40).map(twice, {.parallel = parallel}).map(twice).skip(3).shuffle(100, {.seed = 1});
+    Numbers both = all_of(ds), second = all_of(ds);
+    both.insert(both.end(), second.begin(), second.end());
+    return both;
+  };
+  const Numbers expected = made(0);
+  EXPECT_EQ(expected.size(), 74u);
+  for (const int parallel : {1, 2, 5, autotune}) EXPECT_EQ(made(parallel), expected);
+}
+
 TEST(data, random_numbers_of_map_change_from_epoch_to_epoch) {
   const auto ds = range(10).map([](const Tensor&) { return random::uniform({}, {.high = 1e9, .dtype = i64}); });
   const Numbers first = all_of(ds), second = all_of(ds);

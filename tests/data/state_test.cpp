@@ -24,6 +24,11 @@ const std::vector<Case>& cases() {
       {"map", [](int n) { return range(40).map(plus_noise, {.parallel = n}); }},
       {"two_maps",
        [](int n) { return range(40).map(plus_noise, {.parallel = n}).map(plus_noise, {.parallel = 2 - n}); }},
+      {"shuffled_maps",
+       [](int n) {
+         return range(40).map(plus_noise, {.parallel = n}).map(plus_noise).skip(2).shuffle(40, {.seed = 1});
+       }},
+      {"skipped_maps", [](int n) { return range(40).map(plus_noise, {.parallel = n}).map(plus_noise).shard(2, 1); }},
       {"shuffled_stream",
        [](int n) {
          return range(60).map(plus_noise, {.parallel = n}).filter(no_multiple_of_three).shuffle(9, {.seed = 1});

@@ -1,4 +1,6 @@
 // Stages that leave elements out: take, skip, shard.
+#include <algorithm>
+
 #include "thalweg/core/check.h"
 #include "thalweg/data/node.h"
 
@@ -30,16 +32,29 @@ class TakeNode final : public LazyNode {
   std::int64_t count_;
 };
 
+// Whether a stage of the node has threads in front of it that work ahead: these would have to begin anew elsewhere.
+bool has_threads_inside(const Node& node) {
+  return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const NodePtr& input) {
+    return (node.workers() == 0 && input->workers() != 0) || has_threads_inside(*input);
+  });
+}
+
 // Every stride-th element, from the offset on.
 class StrideCursor final : public Over {
  public:
-  StrideCursor(CursorPtr input, std::int64_t offset, std::int64_t stride, std::int64_t input_size,
+  // jumps: goes to the offset at once.
+  StrideCursor(CursorPtr input, std::int64_t offset, std::int64_t stride, std::int64_t input_size, bool jumps,
                StageCounters& counters)
-      : Over(std::move(input)), offset_(offset), stride_(stride), input_size_(input_size), counters_(counters) {}
+      : Over(std::move(input)),
+        offset_(offset),
+        stride_(stride),
+        input_size_(input_size),
+        jumps_(jumps),
+        counters_(counters) {}
   void start(std::int64_t epoch) override {
     Over::start(epoch);
     to_drop_ = offset_;
-    if (input_size_ >= 0) seek(0);
+    if (jumps_) seek(0);
   }
   bool pull(Job& job) override {
     for (; to_drop_ > 0; --to_drop_)
@@ -65,6 +80,7 @@ class StrideCursor final : public Over {
 
  private:
   const std::int64_t offset_, stride_, input_size_;  // the size: -1 where the input cannot seek
+  const bool jumps_;
   StageCounters& counters_;
   std::int64_t to_drop_ = 0;
 };
@@ -75,7 +91,8 @@ class StrideNode final : public LazyNode {
       : LazyNode(name, fmt::format("{} {}", offset, stride), {std::move(input)}), offset_(offset), stride_(stride) {}
   CursorPtr open(Counters& counters) const override {
     return std::make_unique<StrideCursor>(input().open(counters), offset_, stride_,
-                                          seekable() ? input().cardinality() : -1, counters.of(*this));
+                                          seekable() ? input().cardinality() : -1,
+                                          seekable() && !has_threads_inside(input()), counters.of(*this));
   }
   std::int64_t cardinality() const override {
     const std::int64_t all = input().cardinality();
