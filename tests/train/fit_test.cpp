@@ -210,6 +210,24 @@ TEST(fit, a_callback_of_an_earlier_run_starts_anew) {
   EXPECT_EQ(weights_of(bad), before);  // not the other model's
 }
 
+// With the weights of the best epoch come its masks: weights that were pruned after it are whole again.
+TEST(fit, early_stopping_restores_masks_with_the_weights) {
+  nn::Sequential model({nn::dense(8), nn::dense(1)});
+  model(zeros({1, 3}));
+  auto pruning = nn::prune(model, {.sparsity = 0.75, .schedule = nn::PruneSchedule{.begin = 1, .end = 2, .every = 1}});
+  optim::SGD sgd;
+  const auto prune = every_step([&](Session& session) {
+    pruning.update(session.step - 1);
+    session.logs.set("score", session.epoch == 0 ? 0 : 1);  // the first epoch is the best
+  });
+  fit(model, rows(8).batch(8),
+      {.optimizer = &sgd,
+       .loss = losses::mean_squared_error,
+       .epochs = 20,
+       .callbacks = {prune, train::early_stopping({.monitor = "score", .patience = 5, .restore_best_weights = true})}});
+  EXPECT_EQ(pruning.sparsity(), 0);
+}
+
 TEST(fit, rates_follow_plateaus_and_schedules) {
   auto model = net();
   optim::SGD sgd({.learning_rate = 1e-30});
@@ -224,6 +242,17 @@ TEST(fit, rates_follow_plateaus_and_schedules) {
        .validation = &data,
        .callbacks = {train::reduce_on_plateau({.factor = 0.5, .patience = 2}), note}});
   EXPECT_EQ(rates, (std::vector<double>{1e-30, 1e-30, 1e-30, 0.5e-30, 0.5e-30}));
+  rates.clear();
+  optim::SGD again({.learning_rate = 1e-30});
+  const auto rest = train::reduce_on_plateau({.factor = 0.5, .patience = 1, .cooldown = 2});
+  fit(model, data,
+      {.optimizer = &again,
+       .loss = losses::mean_squared_error,
+       .epochs = 7,
+       .validation = &data,
+       .callbacks = {rest, note}});
+  // As in Keras the last epoch of the rest counts again.
+  EXPECT_EQ(rates, (std::vector<double>{1e-30, 1e-30, 0.5e-30, 0.5e-30, 0.25e-30, 0.25e-30, 0.125e-30}));
   rates.clear();
   fit(model, data,
       {.optimizer = &sgd,
