@@ -1,15 +1,14 @@
 #pragma once
 
 // The public function that a loss or a metric is, while its ops run on this thread: errors of the ops name it.
-#include "thalweg/core/export.h"
 
 namespace thalweg {
 
-TW_API const char* current_caller();  // null: none
+const char* current_caller();  // null: none
 
 // While it lives, this thread works for the function. One called by another leaves the name of the outer one. The text
 // must outlive it.
-class TW_API CallerScope {
+class CallerScope {
  public:
   explicit CallerScope(const char* name);
   ~CallerScope();
