@@ -302,6 +302,22 @@ TEST(data, a_failed_element_takes_its_batch_with_it_and_no_other) {
   }
 }
 
+// Three fails, and is in no shard that is read; a generator that fails there has no elements behind it.
+TEST(data, failed_elements_that_are_left_out_change_nothing) {
+  for (const int parallel : {0, 3}) {
+    const auto ds = failing(parallel, 0).take(4).repeat(3).concatenate(range(6, 7));
+    EXPECT_EQ(all_of(ds.shard(2, 0)), (Numbers{0, 2, 0, 2, 0, 2, 6})) << parallel;
+    EXPECT_EQ(all_of(failing(parallel, 0).repeat(1).skip(6)), (Numbers{6, 7, 8, 9})) << parallel;
+  }
+  const auto broken = from_generator([i = 0]() mutable -> std::optional<Element> {
+    if (i == 3) throw std::runtime_error("three is bad");
+    return Element(scalar(i++, i64));
+  });
+  auto it = broken.skip(5).iterator();
+  EXPECT_HAS(error_of([&] { it.next(); }), "three is bad");
+  EXPECT_FALSE(it.next());
+}
+
 TEST(data, failed_elements_are_shuffled_like_others) {
   for (const int parallel : {0, 3}) {
     auto it = failing(parallel, 0).shuffle(4, {.seed = 1}).iterator();

@@ -1,5 +1,6 @@
 // Stages that leave elements out: take, skip, shard.
 #include <algorithm>
+#include <exception>
 
 #include "thalweg/core/check.h"
 #include "thalweg/data/node.h"
@@ -56,13 +57,18 @@ class StrideCursor final : public Over {
     to_drop_ = offset_;
     if (jumps_) seek(0);
   }
+  // Nobody needs to know of an element that failed and is left out, unless the data end behind it: it may be the reason.
   bool pull(Job& job) override {
-    for (; to_drop_ > 0; --to_drop_)
-      if (!input_->skip_one()) return false;
-    to_drop_ = stride_ - 1;
-    if (!input_->pull(job)) return false;
-    counters_.count();
-    return true;
+    std::exception_ptr error;
+    if (drop(error)) {
+      to_drop_ = stride_ - 1;
+      if (input_->pull(job)) {
+        counters_.count();
+        return true;
+      }
+    }
+    if (error) std::rethrow_exception(error);
+    return false;
   }
   void save(StateWriter& state) const override {
     state.put(to_drop_);
@@ -79,6 +85,16 @@ class StrideCursor final : public Over {
   }
 
  private:
+  // False: the end.
+  bool drop(std::exception_ptr& error) {
+    for (; to_drop_ > 0; --to_drop_) try {
+        if (!input_->skip_one()) return false;
+      } catch (...) {
+        error = std::current_exception();
+      }
+    return true;
+  }
+
   const std::int64_t offset_, stride_, input_size_;  // the size: -1 where the input cannot seek
   const bool jumps_;
   StageCounters& counters_;
