@@ -370,5 +370,26 @@ TEST(checkpoint, iterators_and_loss_scales_go_on) {
   EXPECT_EQ(std::int64_t{fresh.skipped()}, 1);
 }
 
+// The same of an optimizer between set_state() and its first update.
+TEST(checkpoint, state_that_waits_for_variables_is_saved) {
+  const Folder folder, copied;
+  std::vector<float> wanted;
+  {
+    random::set_seed(3);
+    Training run;
+    run.train(0, 3);
+    Manager(folder.path()).save(3, run.items());
+    wanted = run.train(3, 6);
+  }
+  {
+    Training between;
+    Manager(folder.path()).restore_latest(between.items());
+    Manager(copied.path()).save(3, between.items());
+  }
+  Training last;
+  Manager(copied.path()).restore_latest(last.items());
+  EXPECT_EQ(last.train(3, 6), wanted);
+}
+
 }  // namespace
 }  // namespace thalweg

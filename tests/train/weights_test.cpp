@@ -79,27 +79,6 @@ TEST(weights, of_layers_that_are_not_built_are_not_lost) {
   }
 }
 
-// The same of an optimizer between set_state() and its first update.
-TEST(checkpoint, state_that_waits_for_variables_is_saved) {
-  const Folder folder, copied;
-  std::vector<float> wanted;
-  {
-    random::set_seed(3);
-    Training run;
-    run.train(0, 3);
-    Manager(folder.path()).save(3, run.items());
-    wanted = run.train(3, 6);
-  }
-  {
-    Training between;
-    Manager(folder.path()).restore_latest(between.items());
-    Manager(copied.path()).save(3, between.items());
-  }
-  Training last;
-  Manager(copied.path()).restore_latest(last.items());
-  EXPECT_EQ(last.train(3, 6), wanted);
-}
-
 struct One : nn::Module {
   explicit One(const char* name) : layer(*this, name, {.units = 2}) {}
   nn::Dense layer;

@@ -99,7 +99,11 @@ std::string Manager::path_of(std::int64_t step) const { return fmt::format("{}/{
 
 std::vector<std::int64_t> Manager::steps() const {
   std::vector<std::int64_t> list;
-  for (const auto& entry : fs::directory_iterator(folder_))
+  std::error_code fault;
+  const fs::directory_iterator entries(folder_, fault);
+  TW_CHECK(unavailable, !fault, "checkpoint", "the manager has made the folder; leave it where it is",
+           "cannot read the folder {}: {}", folder_, fault.message());
+  for (const auto& entry : entries)
     if (const auto step = step_of(entry.path().filename().string())) list.push_back(*step);
   std::sort(list.begin(), list.end());
   return list;
