@@ -13,7 +13,8 @@ namespace {
 
 bool higher_is_better(const std::string& monitor, Better better) {
   if (better != Better::automatic) return better == Better::higher;
-  for (const char* score : {"accuracy", "auc", "precision", "recall", "f1", "iou", "r2", "top_k"})
+  for (const char* score : {"accuracy", "auc", "precision", "recall", "f1", "fbeta", "iou", "r2", "top_k",
+                            "cosine_similarity", "true_positives", "true_negatives"})
     if (monitor.find(score) != std::string::npos) return true;
   return false;
 }
