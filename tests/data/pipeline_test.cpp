@@ -1,4 +1,5 @@
 // Sources, stages and their order.
+#include <atomic>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -316,6 +317,18 @@ TEST(data, failed_elements_that_are_left_out_change_nothing) {
   auto it = broken.skip(5).iterator();
   EXPECT_HAS(error_of([&] { it.next(); }), "three is bad");
   EXPECT_FALSE(it.next());
+}
+
+TEST(data, functions_are_not_called_for_what_is_left_out) {
+  for (const int parallel : {0, 2}) {
+    std::atomic<int> calls = 0;
+    const auto counted = [&](const Element& e) {
+      ++calls;
+      return e;
+    };
+    EXPECT_EQ(all_of(range(5).repeat(2).map(counted, {.parallel = parallel}).shard(5, 0)), (Numbers{0, 0}));
+    EXPECT_EQ(calls, 2) << parallel;
+  }
 }
 
 TEST(data, failed_elements_are_shuffled_like_others) {

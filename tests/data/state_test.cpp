@@ -159,6 +159,15 @@ TEST(data_state, states_chain_through_a_long_buffered_shuffle) {
   EXPECT_EQ(got, expected);
 }
 
+// Of seven batches, the last of which is not full, nine are left out.
+TEST(data_state, a_skip_behind_the_end_can_be_saved) {
+  const auto ds = range(26).batch(4).skip(9);
+  auto it = ds.iterator(), other = ds.iterator();
+  EXPECT_FALSE(it.next());
+  other.restore(it.save_state());
+  EXPECT_FALSE(other.next());
+}
+
 TEST(data_state, a_state_of_another_pipeline_is_refused) {
   const State saved = range(10).batch(2).iterator().save_state();
   auto it = range(10).batch(3).iterator();

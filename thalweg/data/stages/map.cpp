@@ -106,6 +106,16 @@ class SerialMap final : public Whole {
     const BusyTime busy(counters_, index);
     return mapped(f_, calls_.at(index), index, *element);
   }
+  // The function is not called, nor is it where calls are part of the making.
+  bool drop() override {
+    ++position_;
+    if (input_->skip_one()) {
+      counters_.count();
+      return true;
+    }
+    --position_;
+    return false;
+  }
 
  private:
   const Node& node_;
