@@ -391,6 +391,9 @@ TEST(fit, mistakes_are_told) {
   says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");
   EXPECT_THROW(train::evaluate(model, endless, {.loss = loss}), Error);
+  const auto empty = rows(8).batch(4).take(0);  // told before an epoch of training is spent
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &empty}, "data to look at, got none");
+  EXPECT_EQ(std::int64_t{sgd.iterations()}, 0);
 }
 
 }  // namespace
