@@ -57,7 +57,8 @@ class StrideCursor final : public Over {
     to_drop_ = offset_;
     if (jumps_) seek(0);
   }
-  // Nobody needs to know of an element that failed and is left out, unless the data end behind it: it may be the reason.
+  // Nobody needs to know of an element that failed and is left out, unless the data end behind it: it may be the
+  // reason.
   bool pull(Job& job) override {
     std::exception_ptr error;
     if (drop(error)) {
