@@ -17,6 +17,7 @@
 #include "thalweg/ops/random/random.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/slice/slice.h"
+#include "thalweg/optim/loss_scale.h"
 #include "thalweg/optim/optimizers.h"
 #include "thalweg/plan/function.h"
 
@@ -190,6 +191,44 @@ TEST(accumulation, several_optimizers_are_flushed_together) {
   EXPECT_EQ(a.value().item<double>(), -3);
   EXPECT_EQ(b.value().item<double>(), -2);
   EXPECT_FALSE(both.flush());
+}
+
+// A branch of the model that only some of the calls take: the others add zero for it.
+TEST(accumulation, a_call_without_a_gradient_counts_as_zero) {
+  for (const bool compiled : {false, true}) {
+    SGD sgd({.learning_rate = 1, .accumulate_steps = 2});
+    Variable always(scalar(0, f64), {.name = "always"}), branch(scalar(0, f64), {.name = "branch"});
+    Variable table(zeros({20, 1}, f64), {.name = "table"});
+    const std::vector<Variable> all{always, branch, table};
+    const Tensor g = scalar(4, f64);
+    const Gradient row(full({1, 1}, 4.0), tensor({3}), {20, 1});
+    const auto with = function([&](const Tensor& x) { return sgd.apply({x, x, row}, all).tensor(); });
+    const auto without = function([&](const Tensor& x) {
+      return sgd.apply({x, Gradient(), Gradient()}, all).tensor();
+    });
+    for (int update = 0; update < 2; ++update) {
+      compiled ? (void)with(g) : (void)sgd.apply({g, g, row}, all);
+      compiled ? (void)without(g) : (void)sgd.apply({g, Gradient(), Gradient()}, all);
+    }
+    EXPECT_EQ(always.value().item<double>(), -8);
+    EXPECT_EQ(branch.value().item<double>(), -4);
+    EXPECT_EQ(table.value().to_vector<double>()[3], -4);
+  }
+}
+
+TEST(accumulation, a_part_of_several_optimizers_may_have_no_gradient) {
+  for (const int steps : {1, 2}) {
+    SGD of_a({.learning_rate = 1, .accumulate_steps = steps}), of_rest({.learning_rate = 1, .accumulate_steps = steps});
+    Multi both({{"^a", &of_a}}, of_rest);
+    Variable a(scalar(0, f64), {.name = "a"}), b(scalar(0, f64), {.name = "b"});
+    LossScale scale({.initial = 2});
+    const Tensor g = scalar(2, f64);
+    both.apply({g, g}, {a, b}, {.loss_scale = &scale});
+    both.apply({Gradient(), g}, {a, b}, {.loss_scale = &scale});
+    EXPECT_EQ(a.value().item<double>(), steps == 1 ? -1 : -0.5);
+    EXPECT_EQ(b.value().item<double>(), steps == 1 ? -2 : -1);
+    EXPECT_THROW(both.apply({Gradient(), Gradient()}, {a, b}, {.loss_scale = &scale}), Error);
+  }
 }
 
 TEST(accumulation, a_flush_without_gradients_changes_nothing) {

@@ -183,6 +183,28 @@ TEST(batch_norm_layer, moving_statistics_follow_in_training_and_rest_when_frozen
   EXPECT_EQ(layer.moving_mean().version(), 1u);
 }
 
+// As if the examples were packed without the padding between them; what lies in the padding is in no statistics.
+TEST(batch_norm_layer, a_mask_leaves_padding_out_of_the_statistics) {
+  const Tensor mask = tensor({{true, true, false}, {true, false, false}});
+  Tensor x = random::normal({2, 3, 4}, {.seed = 1, .dtype = f64});
+  x = where(expand_dims(mask, -1), x, 1e300);
+  const Tensor packed = concat({slice(x, {0, 0, 0}, {1, 2, 4}), slice(x, {1, 0, 0}, {1, 1, 4})}, 1);
+  const auto scope = training(true);
+  for (const bool compiled : {false, true}) {
+    BatchNorm masked({.momentum = 0.5}), plain({.momentum = 0.5});
+    const auto layer = [&](const Tensor& in, const Tensor& keep) { return masked(in, {.mask = keep}); };
+    const auto step = function(layer);
+    const Tensor y = compiled ? step(x, mask) : layer(x, mask), want = plain(packed);
+    EXPECT_TRUE(near(slice(y, {0, 0, 0}, {1, 2, 4}), slice(want, {0, 0, 0}, {1, 2, 4}), 1e-12));
+    EXPECT_TRUE(near(masked.moving_mean(), plain.moving_mean(), 1e-12));
+    EXPECT_TRUE(near(masked.moving_variance(), plain.moving_variance(), 1e-12));
+    const Tensor before = masked.moving_variance();
+    layer(x, full({2, 3}, false, boolean));
+    EXPECT_TRUE(near(masked.moving_variance(), before, 1e-15));
+    EXPECT_THROW(masked(x, {.mask = full({2}, true, boolean)}), Error);
+  }
+}
+
 TEST(batch_norm_layer, statistics_of_sixteen_bits_are_f32) {
   BatchNorm layer;
   const auto on = training(true);

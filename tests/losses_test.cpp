@@ -11,6 +11,7 @@
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/reduce/reduce.h"
 
 namespace thalweg {
 namespace {
@@ -94,9 +95,57 @@ TEST(losses, mistakes_name_the_loss_and_the_shapes) {
   });
   expect_error(invalid, {"[binary_crossentropy]", ".label_smoothing", "2"},
                [] { losses::binary_crossentropy(ones({2}), ones({2}), {.label_smoothing = 2}); });
-  expect_error(ErrorCode::out_of_range, {"[sparse_softmax_cross_entropy]", "3"}, [] {
+  expect_error(ErrorCode::out_of_range, {"[sparse_categorical_crossentropy]", "sparse_softmax_cross_entropy", "3"}, [] {
     losses::sparse_categorical_crossentropy(tensor({0, 3}), zeros({2, 3}));
   });
+}
+
+using PlainLoss = Tensor (*)(const Tensor&, const Tensor&, const losses::LossOptions&);
+
+// Whatever op it is that finds the mistake; and ops outside of a loss have their own names again.
+TEST(losses, ops_inside_of_a_loss_have_its_name) {
+  const auto wrong_shapes = [](const std::string& name, const auto& loss) {
+    testing::expect_error(ErrorCode::invalid_argument, {"[" + name + "]", "[8, 7]", "[8, 10]"}, [&] {
+      loss(ones({8, 7}), ones({8, 10}));
+    });
+  };
+  const std::vector<std::pair<std::string, PlainLoss>> plain{
+      {"mean_squared_error", losses::mean_squared_error},
+      {"mean_absolute_error", losses::mean_absolute_error},
+      {"mean_absolute_percentage_error", losses::mean_absolute_percentage_error},
+      {"mean_squared_logarithmic_error", losses::mean_squared_logarithmic_error},
+      {"log_cosh", losses::log_cosh},
+      {"poisson", losses::poisson},
+      {"hinge", losses::hinge},
+      {"squared_hinge", losses::squared_hinge},
+      {"categorical_hinge", losses::categorical_hinge},
+      {"kl_divergence", losses::kl_divergence}};
+  for (const auto& [name, loss] : plain)
+    wrong_shapes(name, [loss = loss](const Tensor& a, const Tensor& b) { return loss(a, b, {}); });
+  wrong_shapes("huber", [](const Tensor& a, const Tensor& b) { return losses::huber(a, b); });
+  wrong_shapes("cosine_similarity", [](const Tensor& a, const Tensor& b) { return losses::cosine_similarity(a, b); });
+  wrong_shapes("dice", [](const Tensor& a, const Tensor& b) { return losses::dice(a, b); });
+  wrong_shapes("tversky", [](const Tensor& a, const Tensor& b) { return losses::tversky(a, b); });
+  wrong_shapes("binary_crossentropy",
+               [](const Tensor& a, const Tensor& b) { return losses::binary_crossentropy(a, b); });
+  wrong_shapes("binary_focal_crossentropy",
+               [](const Tensor& a, const Tensor& b) { return losses::binary_focal_crossentropy(a, b); });
+  testing::expect_error(ErrorCode::invalid_argument, {"[subtract]"}, [] { ones({8, 7}) - ones({8, 10}); });
+}
+
+// The same as smoothed one-hot labels have.
+TEST(losses, labels_that_are_numbers_can_be_smoothed) {
+  const Tensor numbers = tensor({2, 0, 1}), one_hots = tensor({{0.0, 0.0, 1.0}, {1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}});
+  const Tensor logits = tensor({{0.5, -1.0, 2.0}, {0.0, 3.0, 1.0}, {-2.0, 0.25, 0.0}});
+  const auto near = [](const Tensor& a, const Tensor& b) { EXPECT_NEAR(number(a), number(b), 1e-12); };
+  near(losses::sparse_categorical_crossentropy(numbers, logits, {.from_logits = true, .label_smoothing = 0.2}),
+       losses::categorical_crossentropy(one_hots, logits, {.from_logits = true, .label_smoothing = 0.2}));
+  const Tensor parts = exp(logits) / reduce_sum(exp(logits), {.axes = -1, .keepdims = true});
+  near(losses::sparse_categorical_crossentropy(numbers, parts, {.label_smoothing = 0.2}),
+       losses::categorical_crossentropy(one_hots, parts, {.label_smoothing = 0.2}));
+  const Tensor kept = losses::sparse_categorical_crossentropy(
+      numbers, logits, {.from_logits = true, .label_smoothing = 0.2, .ignore_class = 2, .reduction = Reduction::none});
+  EXPECT_EQ(kept.to_vector<double>()[0], 0);
 }
 
 }  // namespace

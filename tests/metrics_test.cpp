@@ -167,6 +167,7 @@ TEST(metrics, what_does_not_fit_is_refused) {
   expect_invalid({"[mean_iou]", ".num_classes"}, [] { MeanIoU({}); });
   expect_invalid({"[iou]", "target", "4"}, [] { IoU({.num_classes = 3, .target_class_ids = {4}}); });
   expect_invalid({"[fbeta]", ".beta"}, [] { FBeta({.beta = 0}); });
+  expect_invalid({"[mean_squared_error]", "[2, 3]", "[2, 4]"}, [] { MSE().update(ones({2, 3}), ones({2, 4})); });
   MeanIoU overlap({.num_classes = 2});
   expect_invalid({"[mean_iou]", "sparse_y_pred"}, [&] { overlap.update(tensor({0}), scores); });
   EXPECT_THROW(overlap.update(tensor({2}), tensor({0})), Error);

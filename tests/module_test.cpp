@@ -230,6 +230,8 @@ TEST(module, penalties_add_up) {
   EXPECT_EQ(dense.regularization_loss().item<float>(), 0);
   dense(zeros({1, 4}));
   EXPECT_EQ(dense.regularization_loss().item<float>(), 0.5f * 8 * 9 + 2 * 2);
+  dense.set_trainable(false);  // what cannot become smaller is no loss
+  EXPECT_EQ(dense.regularization_loss().item<float>(), 0);
 }
 
 TEST(module, building_is_not_recorded_and_gradients_reach_all_weights) {

@@ -16,6 +16,8 @@
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/random/random.h"
+#include "thalweg/ops/reduce/reduce.h"
+#include "thalweg/ops/tile/tile.h"
 #include "thalweg/optim/optimizers.h"
 #include "thalweg/plan/function.h"
 
@@ -182,6 +184,40 @@ TEST(shrink, channels_are_taken_out_behind_norms_pools_and_flatten) {
   const auto scope = training(true);  // and it trains on
   GradientTape tape;
   EXPECT_TRUE(tape.gradient((*small)(task.x), small->trainable_variables())[0].defined());
+}
+
+// It has a place for each channel of every pixel.
+TEST(shrink, norms_behind_a_flatten_lose_the_channels_of_every_place) {
+  Task task(
+      {conv2d({.filters = 10, .kernel_size = 3, .activation = thalweg::relu}), flatten(), nn::batch_norm(), dense(3)},
+      {4, 6, 6, 2});
+  task.step(task.x, task.y);
+  prune(task.model, {.sparsity = 0.8, .structured = true});
+  const auto shapes_of_norm = [&] {
+    const auto small = shrink(task.model);
+    expect_near((*small)(task.x), task.model(task.x), 1e-12);
+    return small->variables()[2].shape();
+  };
+  EXPECT_EQ(shapes_of_norm(), (Shape{160}));  // it moves zeros
+  const auto variables = task.model.variables();
+  const Tensor living = cast(reduce_any(variables[0] != 0, {.axes = {0, 1, 2}}), f64);
+  for (const std::size_t i : {2, 3}) Variable(variables[i]).assign(variables[i] * tile(living, {16}));
+  EXPECT_EQ(shapes_of_norm(), (Shape{32}));
+}
+
+// Channels of a transposed convolution are not along the last axis of its kernel; behind it and other layers that mix
+// channels a norm is not one of the layer before.
+TEST(prune, norms_go_with_the_layer_whose_channels_they_have) {
+  Task task({conv2d({.filters = 4, .kernel_size = 3, .padding = same}),
+             conv2d_transpose({.filters = 4, .kernel_size = 3, .padding = same}), nn::batch_norm({.name = "other"}),
+             conv2d({.filters = 4, .kernel_size = 3, .padding = same}), max_pool(), nn::batch_norm({.name = "own"}),
+             flatten(), nn::batch_norm({.name = "wide"}), dense(3)},
+            {4, 8, 8, 2});
+  const auto pruning = prune(task.model, {.sparsity = 0.5, .structured = true});
+  std::vector<std::string> names;
+  for (const auto& mask : pruning.variables()) names.push_back(mask.name());
+  EXPECT_EQ(names, (std::vector<std::string>{"conv2d/kernel/mask", "conv2d/bias/mask", "conv2d_1/kernel/mask",
+                                             "conv2d_1/bias/mask", "own/gamma/mask", "own/beta/mask"}));
 }
 
 TEST(shrink, a_model_that_is_not_pruned_stays_as_large) {

@@ -1,4 +1,5 @@
 // Sources, stages and their order.
+#include <atomic>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -224,6 +225,19 @@ TEST(data, order_and_random_numbers_do_not_depend_on_workers) {
     for (const int prefetch : {0, 1, 3, autotune}) EXPECT_EQ(all_of(busy_pipeline(parallel, prefetch)), expected);
 }
 
+// Also where a map without threads stands behind one with them, and the shuffle behind both reaches every element.
+TEST(data, shuffles_behind_several_maps_do_not_depend_on_workers) {
+  const auto made = [](int parallel) {
+    const auto ds = range(40).map(twice, {.parallel = parallel}).map(twice).skip(3).shuffle(100, {.seed = 1});
+    Numbers both = all_of(ds), second = all_of(ds);
+    both.insert(both.end(), second.begin(), second.end());
+    return both;
+  };
+  const Numbers expected = made(0);
+  EXPECT_EQ(expected.size(), 74u);
+  for (const int parallel : {1, 2, 5, autotune}) EXPECT_EQ(made(parallel), expected);
+}
+
 TEST(data, random_numbers_of_map_change_from_epoch_to_epoch) {
   const auto ds = range(10).map([](const Tensor&) { return random::uniform({}, {.high = 1e9, .dtype = i64}); });
   const Numbers first = all_of(ds), second = all_of(ds);
@@ -286,6 +300,34 @@ TEST(data, a_failed_element_takes_its_batch_with_it_and_no_other) {
     EXPECT_THROW(it.next(), Error);
     EXPECT_THROW(it.next(), Error);
     EXPECT_EQ(rest_of(it), (Numbers{6, 7, 8, 9}));
+  }
+}
+
+// Three fails, and is in no shard that is read; a generator that fails there has no elements behind it.
+TEST(data, failed_elements_that_are_left_out_change_nothing) {
+  for (const int parallel : {0, 3}) {
+    const auto ds = failing(parallel, 0).take(4).repeat(3).concatenate(range(6, 7));
+    EXPECT_EQ(all_of(ds.shard(2, 0)), (Numbers{0, 2, 0, 2, 0, 2, 6})) << parallel;
+    EXPECT_EQ(all_of(failing(parallel, 0).repeat(1).skip(6)), (Numbers{6, 7, 8, 9})) << parallel;
+  }
+  const auto broken = from_generator([i = 0]() mutable -> std::optional<Element> {
+    if (i == 3) throw std::runtime_error("three is bad");
+    return Element(scalar(i++, i64));
+  });
+  auto it = broken.skip(5).iterator();
+  EXPECT_HAS(error_of([&] { it.next(); }), "three is bad");
+  EXPECT_FALSE(it.next());
+}
+
+TEST(data, functions_are_not_called_for_what_is_left_out) {
+  for (const int parallel : {0, 2}) {
+    std::atomic<int> calls = 0;
+    const auto counted = [&](const Element& e) {
+      ++calls;
+      return e;
+    };
+    EXPECT_EQ(all_of(range(5).repeat(2).map(counted, {.parallel = parallel}).shard(5, 0)), (Numbers{0, 0}));
+    EXPECT_EQ(calls, 2) << parallel;
   }
 }
 

@@ -66,6 +66,30 @@ TEST(data, interleave_takes_turns_as_in_tensorflow) {
   EXPECT_EQ(all_of(range(3).interleave([](const Element&) { return range(0); })), Numbers{});
 }
 
+// An element that failed, and was told of, is not told of again by an iterator that goes on from a state behind it.
+TEST(data, states_behind_a_failed_element_are_behind_it) {
+  const auto failing = range(4).map([](const Tensor& x) {
+    if (x.item<std::int64_t>() == 1) throw std::runtime_error("one is bad");
+    return reshape(x, {1});
+  });
+  for (const auto& ds :
+       {failing.unbatch(),
+        failing.interleave([](const Element& e) { return range(2).map([e](const Tensor&) { return e; }); },
+                           {.cycle = 1, .block = 2})}) {
+    auto it = ds.iterator();
+    int errors = 0;
+    for (int calls = 0; calls < 6 && errors == 0; ++calls) try {
+        it.next();
+      } catch (const Error&) {
+        ++errors;
+      }
+    ASSERT_EQ(errors, 1);
+    auto other = ds.iterator();
+    other.restore(it.save_state());
+    EXPECT_EQ(rest_of(other), rest_of(it));
+  }
+}
+
 TEST(data, padded_batch_pads_to_the_longest_or_to_a_shape) {
   const auto ragged = range(1, 4).map([](const Tensor& n) { return Element{ones({n.item<std::int64_t>(), 2}), n}; });
   const auto element = *ragged.padded_batch(3, {.values = {-1, 0}}).iterator().next();
@@ -91,6 +115,7 @@ TEST(data, cache_runs_the_stages_before_it_once) {
   EXPECT_EQ(calls, 1);
   for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(all_of(ds), up_to(5));
   EXPECT_EQ(calls, 6);  // the pass that was broken off is not kept
+  EXPECT_EQ(ds.stats().stages.back().elements, 16);
 }
 
 TEST(data, cache_holds_one_order_whichever_epoch_fills_it) {

@@ -24,6 +24,11 @@ const std::vector<Case>& cases() {
       {"map", [](int n) { return range(40).map(plus_noise, {.parallel = n}); }},
       {"two_maps",
        [](int n) { return range(40).map(plus_noise, {.parallel = n}).map(plus_noise, {.parallel = 2 - n}); }},
+      {"shuffled_maps",
+       [](int n) {
+         return range(40).map(plus_noise, {.parallel = n}).map(plus_noise).skip(2).shuffle(40, {.seed = 1});
+       }},
+      {"skipped_maps", [](int n) { return range(40).map(plus_noise, {.parallel = n}).map(plus_noise).shard(2, 1); }},
       {"shuffled_stream",
        [](int n) {
          return range(60).map(plus_noise, {.parallel = n}).filter(no_multiple_of_three).shuffle(9, {.seed = 1});
@@ -152,6 +157,15 @@ TEST(data_state, states_chain_through_a_long_buffered_shuffle) {
     state = it.save_state();
   }
   EXPECT_EQ(got, expected);
+}
+
+// Of seven batches, the last of which is not full, nine are left out.
+TEST(data_state, a_skip_behind_the_end_can_be_saved) {
+  const auto ds = range(26).batch(4).skip(9);
+  auto it = ds.iterator(), other = ds.iterator();
+  EXPECT_FALSE(it.next());
+  other.restore(it.save_state());
+  EXPECT_FALSE(other.next());
 }
 
 TEST(data_state, a_state_of_another_pipeline_is_refused) {

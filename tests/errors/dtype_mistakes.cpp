@@ -16,6 +16,15 @@ const std::vector<Mistake> dtypes{
     {"multiply_of_f16_and_bf16",
      [] { tw::zeros({2}, tw::f16) * tw::zeros({2}, tw::bf16); },
      invalid_argument, "multiply", {"expected dtypes that meet in one", "got f16 and bf16", "tw::cast"}},
+    {"add_of_f16_and_f64",
+     [] { tw::zeros({2}, tw::f16) + tw::zeros({2}, tw::f64); },
+     invalid_argument, "add", {"expected dtypes that meet in one", "got f16 and f64", "tw::cast(x, tw::f64)"}},
+    {"matmul_of_f64_and_bf16_in_a_function",
+     [] {
+       tw::function([](tw::Tensor a, tw::Tensor b) { return tw::matmul(a, b); })(tw::zeros({2, 2}, tw::f64),
+                                                                                 tw::zeros({2, 2}, tw::bf16));
+     },
+     invalid_argument, "matmul", {"expected dtypes that meet in one", "got f64 and bf16", "tw::cast(x, tw::f64)"}},
     {"add_of_booleans",
      [] { tw::tensor({true, false}) + tw::tensor({true, true}); },
      invalid_argument, "add", {"expected a float or integer dtype", "got boolean", "tw::cast"}},

@@ -41,6 +41,20 @@ const std::vector<Mistake> layers{
     {"convolution_with_too_many_kernel_sizes",
      [] { call<tw::nn::Conv1D>(tw::nn::ConvOptions{.filters = 4, .kernel_size = {3, 3}}, tw::zeros({2, 8, 6})); },
      invalid_argument, "conv1d", {"kernel_size of 1 numbers", "got [3, 3]"}},
+    {"attention_to_values_of_another_size_than_it_was_built_for",
+     [] {
+       tw::nn::MultiHeadAttention layer({.num_heads = 2, .key_dim = 3, .name = "head"});
+       layer(tw::zeros({1, 2, 4}), tw::zeros({1, 5, 4}));
+       layer(tw::zeros({1, 2, 4}), tw::zeros({1, 5, 6}));
+     },
+     invalid_argument, "projection", {"input with 4 features", "got [1, 5, 6]", "layer \"head/key\""}},
+    {"attention_of_a_query_without_time",
+     [] {
+       tw::nn::MultiHeadAttention layer({.num_heads = 2, .key_dim = 3, .name = "head"});
+       layer(tw::zeros({1, 2, 4}), tw::zeros({1, 5, 4}));
+       layer(tw::zeros({2, 4}), tw::zeros({1, 5, 4}));
+     },
+     invalid_argument, "multi_head_attention", {"query of rank 3", "got [2, 4]", "layer \"head\""}},
     {"embedding_of_booleans",
      [] {
        call<tw::nn::Embedding>(tw::nn::EmbeddingOptions{.input_dim = 4, .output_dim = 2}, tw::zeros({2}, tw::boolean));

@@ -145,6 +145,24 @@ TEST(checkpoint, keeps_the_newest_and_names_the_last) {
   EXPECT_EQ(code_of([&] { manager.restore(2, {{"w", &w}}); }), ErrorCode::not_found);
 }
 
+// A run that went back to an earlier step must not lose what it saves beside the checkpoints of later ones.
+TEST(checkpoint, what_was_saved_last_stays) {
+  const Folder folder;
+  Variable w(tensor(0.f), {.name = "w"});
+  Manager manager(folder.path(), {.keep = 3});
+  for (int step : {10, 20, 30, 40}) manager.save(step, {{"w", &w}});
+  std::string warnings;
+  set_log_handler([&](const std::string& text) { warnings += text; });
+  w.assign(tensor(5.f));
+  manager.save(15, {{"w", &w}});
+  set_log_handler({});
+  EXPECT_EQ(manager.steps(), (std::vector<std::int64_t>{15, 30, 40}));
+  EXPECT_NE(warnings.find("later steps than 15, up to 40"), std::string::npos) << warnings;
+  w.assign(tensor(0.f));
+  manager.restore(15, {{"w", &w}});
+  EXPECT_EQ(w.value().item<float>(), 5);
+}
+
 TEST(checkpoint, the_same_step_is_replaced) {
   const Folder folder;
   Variable w(tensor(1.f));
@@ -279,11 +297,20 @@ TEST(checkpoint, what_does_not_fit_changes_nothing) {
   const auto before = other.variables()[0].value().to_vector<float>();
   EXPECT_EQ(code_of([&] { manager.restore_latest({{"model", &other}}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(other.variables()[0].value().to_vector<float>(), before);
+  auto ten = data::range(10).iterator(), nine = data::range(9).iterator();
+  Variable w(tensor(1.f), {.name = "w"});
+  manager.save(3, {{"w", &w}, {"data", &ten}});
+  w.assign(tensor(2.f));
+  EXPECT_EQ(code_of([&] { manager.restore(3, {{"w", &w}, {"data", &nine}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(w.value().item<float>(), 2);
+  manager.save(4, run.items());
   EXPECT_EQ(code_of([&] { manager.restore_latest({{"network", &run.model}}); }), ErrorCode::not_found);
   EXPECT_EQ(code_of([&] { manager.restore_latest({{"model", &run.adam}}); }), ErrorCode::not_found);
   EXPECT_EQ(code_of([&] { manager.save(1, {{"a/b", &run.model}}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { manager.save(-1, run.items()); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([] { Manager("/proc/none"); }), ErrorCode::unavailable);
+  std::filesystem::remove_all(folder.path());
+  EXPECT_EQ(code_of([&] { manager.restore_latest(run.items()); }), ErrorCode::unavailable);
 }
 
 TEST(checkpoint, an_optimizer_with_other_options_is_refused_at_the_first_step) {
@@ -343,64 +370,6 @@ TEST(checkpoint, iterators_and_loss_scales_go_on) {
   EXPECT_EQ(std::int64_t{fresh.skipped()}, 1);
 }
 
-TEST(weights, come_back_before_and_after_the_first_call) {
-  const Folder folder;
-  random::set_seed(5);
-  nn::Sequential model({nn::dense(4, relu), nn::batch_norm(), nn::dense(2)});
-  const Tensor x = random::normal({3, 5});
-  const auto wanted = model(x).to_vector<float>();
-  const std::string path = folder.path("w.safetensors");
-  checkpoint::save_weights(model, path);
-  for (bool built : {false, true}) {
-    nn::Sequential other({nn::dense(4, relu), nn::batch_norm(), nn::dense(2)});
-    if (built) other(x);
-    checkpoint::load_weights(other, path);
-    EXPECT_EQ(other(x).to_vector<float>(), wanted);
-    EXPECT_TRUE(other.pending_weights().empty());
-  }
-}
-
-// A body and two heads, of which a run may use only one.
-struct TwoHeads : nn::Module {
-  nn::Dense body{*this, "body", {.units = 4}}, left{*this, "left", {.units = 1}}, right{*this, "right", {.units = 1}};
-};
-
-// Values that wait for a layer which is never built are saved with the others, by checkpoints and as weights.
-TEST(weights, of_layers_that_are_not_built_are_not_lost) {
-  const Folder folder;
-  const Tensor x = random::normal({3, 5});
-  const std::string path = folder.path("w.safetensors");
-  TwoHeads first;
-  first.left(first.body(x));
-  const auto wanted = first.right(first.body(x)).to_vector<float>();
-  checkpoint::save_weights(first, path);
-  Manager(folder.path("run")).save(1, {{"model", &first}});
-  using Act = std::function<void(nn::Module&)>;
-  const auto manager = [&] { return Manager(folder.path("run")); };
-  const std::vector<std::pair<Act, Act>> ways{{[&](nn::Module& model) { checkpoint::load_weights(model, path); },
-                                               [&](nn::Module& model) { checkpoint::save_weights(model, path); }},
-                                              {[&](nn::Module& model) {
-                                                 manager().restore_latest({{"model", &model}});
-                                               },
-                                               [&](nn::Module& model) {
-                                                 manager().save(1, {{"model", &model}});
-                                               }}};
-  for (const auto& [load, save] : ways) {
-    TwoHeads untouched, one_head, built, last;
-    load(untouched);
-    save(untouched);  // before its first call
-    load(one_head);
-    one_head.left(one_head.body(x));
-    save(one_head);
-    built.left(built.body(x));
-    load(built);  // into a model in which one head is made
-    save(built);
-    load(last);
-    EXPECT_EQ(last.right(last.body(x)).to_vector<float>(), wanted);
-    EXPECT_EQ(built.right(built.body(x)).to_vector<float>(), wanted);
-  }
-}
-
 // The same of an optimizer between set_state() and its first update.
 TEST(checkpoint, state_that_waits_for_variables_is_saved) {
   const Folder folder, copied;
@@ -420,70 +389,6 @@ TEST(checkpoint, state_that_waits_for_variables_is_saved) {
   Training last;
   Manager(copied.path()).restore_latest(last.items());
   EXPECT_EQ(last.train(3, 6), wanted);
-}
-
-struct One : nn::Module {
-  explicit One(const char* name) : layer(*this, name, {.units = 2}) {}
-  nn::Dense layer;
-};
-
-TEST(weights, of_another_model_are_refused_by_the_first_call) {
-  const Folder folder;
-  const Tensor x = random::normal({3, 5});
-  const std::string path = folder.path("w.safetensors");
-  nn::Sequential saved({nn::dense(4), nn::dense(2)});
-  saved(x);
-  checkpoint::save_weights(saved, path);
-  Manager(folder.path("run")).save(1, {{"model", &saved}});
-  const auto loads =
-      std::vector<std::function<void(nn::Module&)>>{[&](nn::Module& model) { checkpoint::load_weights(model, path); },
-                                                    [&](nn::Module& model) {
-                                                      Manager(folder.path("run")).restore_latest({{"model", &model}});
-                                                    }};
-  for (const auto& load : loads) {
-    nn::Sequential fewer({nn::dense(4)}), more({nn::dense(4), nn::dense(2), nn::dense(1)});
-    One other("alpha");
-    load(fewer), load(more), load(other);
-    EXPECT_EQ(code_of([&] { fewer(x); }), ErrorCode::invalid_argument);
-    EXPECT_EQ(code_of([&] { more(x); }), ErrorCode::not_found);
-    EXPECT_EQ(code_of([&] { other.layer(x); }), ErrorCode::not_found);
-    EXPECT_EQ(code_of([&] { other.layer(x); }), ErrorCode::not_found);  // again: nothing was made
-    EXPECT_TRUE(other.variables().empty());
-    try {
-      other.layer(x);
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      for (const char* part : {"\"alpha/kernel\"", ".safetensors", "\"dense/kernel\"", "hint:"})
-        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
-    }
-  }
-  nn::Sequential fewer({nn::dense(4)}), more({nn::dense(4), nn::dense(2), nn::dense(1)});
-  checkpoint::load_weights(fewer, path, {.strict = false});
-  checkpoint::load_weights(more, path, {.strict = false});
-  fewer(x), more(x);
-  EXPECT_EQ(more.variables()[2].value().to_vector<float>(), saved.variables()[2].value().to_vector<float>());
-}
-
-TEST(weights, mistakes_change_nothing) {
-  const Folder folder;
-  nn::Sequential model({nn::dense(4), nn::dense(2)}), larger({nn::dense(4), nn::dense(2), nn::dense(1)}),
-      wider({nn::dense(5), nn::dense(2)});
-  const Tensor x = random::normal({3, 5});
-  model(x), larger(x), wider(x);
-  const std::string path = folder.path("w.safetensors");
-  checkpoint::save_weights(model, path);
-  EXPECT_EQ(code_of([&] { checkpoint::load_weights(larger, path); }), ErrorCode::not_found);
-  EXPECT_EQ(code_of([&] { checkpoint::load_weights(wider, path); }), ErrorCode::invalid_argument);
-  checkpoint::load_weights(larger, path, {.strict = false});
-  EXPECT_EQ(larger.variables()[0].value().to_vector<float>(), model.variables()[0].value().to_vector<float>());
-  checkpoint::save_weights(larger, path);
-  EXPECT_EQ(code_of([&] { checkpoint::load_weights(model, path); }), ErrorCode::invalid_argument);
-  std::string bytes = read_file(path);
-  bytes[bytes.size() - 3] = static_cast<char>(bytes[bytes.size() - 3] ^ 4);
-  write_file(path, bytes);
-  EXPECT_EQ(code_of([&] { checkpoint::load_weights(larger, path); }), ErrorCode::data_loss);
-  EXPECT_EQ(code_of([&] { checkpoint::load_weights(larger, folder.path("none")); }), ErrorCode::not_found);
-  EXPECT_EQ(code_of([&] { checkpoint::save_weights(larger, folder.path("no/folder")); }), ErrorCode::unavailable);
 }
 
 }  // namespace

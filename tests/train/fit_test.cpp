@@ -174,66 +174,6 @@ TEST(fit, weights_of_classes_and_examples_multiply) {
   EXPECT_NEAR(history.last("loss"), 4 * std::log(3.0), 1e-5);
 }
 
-TEST(fit, early_stopping_stops_and_restores) {
-  random::set_seed(1);
-  auto model = net();
-  optim::SGD sgd({.learning_rate = 0});  // nothing ever improves
-  const auto data = rows(8).batch(8);
-  const History history = fit(model, data,
-                              {.optimizer = &sgd,
-                               .loss = losses::mean_squared_error,
-                               .epochs = 20,
-                               .validation = &data,
-                               .callbacks = {train::early_stopping({.patience = 2, .restore_best_weights = true})}});
-  EXPECT_EQ(history.epochs.size(), 3u);
-  EXPECT_NE(history.stopped_because.find("val_loss"), std::string::npos);
-}
-
-TEST(fit, a_callback_of_an_earlier_run_starts_anew) {
-  auto good = net(), bad = net();
-  bad(zeros({1, 3}));
-  for (const auto& variable : bad.variables()) Variable(variable).assign(variable.value() * 3 + 5);  // a greater loss
-  optim::SGD of_good({.learning_rate = 0}), of_bad({.learning_rate = 0});
-  const auto data = rows(8).batch(8);
-  const auto stopping = train::early_stopping({.patience = 2, .restore_best_weights = true});
-  const auto run = [&](nn::Sequential& model, optim::Optimizer& optimizer) {
-    const train::FitOptions options{.optimizer = &optimizer,
-                                    .loss = losses::mean_squared_error,
-                                    .epochs = 20,
-                                    .validation = &data,
-                                    .callbacks = {stopping}};
-    return fit(model, data, options).epochs.size();
-  };
-  EXPECT_EQ(run(good, of_good), 3u);
-  const auto before = weights_of(bad);
-  EXPECT_EQ(run(bad, of_bad), 3u);
-  EXPECT_EQ(weights_of(bad), before);  // not the other model's
-}
-
-TEST(fit, rates_follow_plateaus_and_schedules) {
-  auto model = net();
-  optim::SGD sgd({.learning_rate = 1e-30});
-  std::vector<double> rates;
-  const auto note =
-      every_step([&](Session& session) { rates.push_back(session.optimizer.learning_rate().item<double>()); });
-  const auto data = rows(8).batch(8);
-  fit(model, data,
-      {.optimizer = &sgd,
-       .loss = losses::mean_squared_error,
-       .epochs = 5,
-       .validation = &data,
-       .callbacks = {train::reduce_on_plateau({.factor = 0.5, .patience = 2}), note}});
-  EXPECT_EQ(rates, (std::vector<double>{1e-30, 1e-30, 1e-30, 0.5e-30, 0.5e-30}));
-  rates.clear();
-  fit(model, data,
-      {.optimizer = &sgd,
-       .loss = losses::mean_squared_error,
-       .epochs = 3,
-       .callbacks = {train::learning_rate_schedule([](std::int64_t epoch, double) { return 1.0 / double(epoch + 1); }),
-                     note}});
-  EXPECT_EQ(rates, (std::vector<double>{1.0, 0.5, 1.0 / 3}));
-}
-
 // A run in one go, and the same run cut after each number of steps and resumed.
 TEST(fit, a_resumed_run_has_the_same_bits) {
   int accumulate = 1;
@@ -433,37 +373,6 @@ TEST(fit, a_validation_that_is_not_finite_is_told) {
   EXPECT_EQ(warnings[1], "fit: val_loss is inf after epoch 1: try a smaller learning rate, or clip the gradients");
 }
 
-// Values that are not finite are never the best, nor do they hide a better one that comes later.
-TEST(fit, early_stopping_takes_no_value_that_is_not_finite_for_better) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  struct Measured : Callback {
-    explicit Measured(std::vector<double> values) : values(std::move(values)) {}
-    void on_epoch_end(Session& session) override {
-      session.logs.set("score", values[static_cast<std::size_t>(session.epoch)]);
-    }
-    std::vector<double> values;
-  };
-  const auto stopped = [](const std::vector<double>& values, train::Better better) {
-    auto model = net();
-    optim::SGD sgd({.learning_rate = 0.01});
-    return fit(model, rows(8).batch(8),
-               {.optimizer = &sgd,
-                .loss = losses::mean_squared_error,
-                .epochs = std::int64_t(values.size()),
-                .callbacks = {std::make_shared<Measured>(values),
-                              train::early_stopping({.monitor = "score", .patience = 3, .better = better})}})
-        .stopped_because;
-  };
-  for (const double broken : {std::nan(""), infinity, -infinity}) {
-    EXPECT_EQ(stopped({1, broken, broken, broken, 0.5}, train::Better::lower),
-              "score did not improve on 1 for 3 epochs");
-    EXPECT_EQ(stopped({1, broken, broken, broken, 2}, train::Better::higher),
-              "score did not improve on 1 for 3 epochs");
-    EXPECT_EQ(stopped({broken, broken, 1, 0.5}, train::Better::lower), "");
-    EXPECT_EQ(stopped({broken, broken, broken, 1}, train::Better::lower), "score was not finite for 3 epochs");
-  }
-}
-
 TEST(fit, mistakes_are_told) {
   auto model = net();
   optim::SGD sgd;
@@ -494,6 +403,9 @@ TEST(fit, mistakes_are_told) {
   says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");
   EXPECT_THROW(train::evaluate(model, endless, {.loss = loss}), Error);
+  const auto empty = rows(8).batch(4).take(0);  // told before an epoch of training is spent
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &empty}, "data to look at, got none");
+  EXPECT_EQ(std::int64_t{sgd.iterations()}, 0);
 }
 
 }  // namespace

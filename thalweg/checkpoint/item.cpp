@@ -120,7 +120,8 @@ Item::Item(data::Iterator* iterator)
           [iterator] {
             return ItemState{{}, iterator->save_state().to_string()};
           },
-          [iterator](const ItemState& state) { iterator->restore(data::State::from_string(state.text)); }) {}
+          [iterator](const ItemState& state) { iterator->restore(data::State::from_string(state.text)); },
+          [iterator](const ItemState& state) { iterator->check_state(data::State::from_string(state.text)); }) {}
 
 Item::Item(LossScale* scale)
     : Item(

@@ -99,7 +99,11 @@ std::string Manager::path_of(std::int64_t step) const { return fmt::format("{}/{
 
 std::vector<std::int64_t> Manager::steps() const {
   std::vector<std::int64_t> list;
-  for (const auto& entry : fs::directory_iterator(folder_))
+  std::error_code fault;
+  const fs::directory_iterator entries(folder_, fault);
+  TW_CHECK(unavailable, !fault, "checkpoint", "the manager has made the folder; leave it where it is",
+           "cannot read the folder {}: {}", folder_, fault.message());
+  for (const auto& entry : entries)
     if (const auto step = step_of(entry.path().filename().string())) list.push_back(*step);
   std::sort(list.begin(), list.end());
   return list;
@@ -109,6 +113,7 @@ void Manager::save(std::int64_t step, const std::vector<NamedItem>& items) {
   check_items(items);
   TW_CHECK_USER(step >= 0, "checkpoint", "count steps from 0 or 1", "expected a step of 0 or more, got {}", step);
   const std::string path = path_of(step);
+  warn_of_later(step);
   {
     const TemporaryFolder made(temporary_for(path));
     write_files(made.path(), step, items);
@@ -119,12 +124,26 @@ void Manager::save(std::int64_t step, const std::vector<NamedItem>& items) {
   const std::string name = fmt::format("{}{}\n", prefix, step);
   latest.write(name.data(), name.size());
   latest.commit();
-  prune();
+  prune(step);
 }
 
-// A folder that is going away is first renamed, so that none is ever found with some of its files.
-void Manager::prune() const {
+// A run that went back to an earlier checkpoint, or began anew, beside those of what it left.
+void Manager::warn_of_later(std::int64_t step) {
   const auto list = steps();
+  if (warned_ || list.empty() || list.back() <= step) return;
+  warned_ = true;
+  warn(
+      fmt::format("checkpoint: {} has checkpoints of later steps than {}, up to {}, which restore_latest prefers; "
+                  "remove them, or choose another folder",
+                  folder_, step, list.back()));
+}
+
+// What was just saved stays, whatever its step. A folder that is going away is first renamed, so that none is ever
+// found with some of its files.
+void Manager::prune(std::int64_t saved) const {
+  auto list = steps();
+  std::erase(list, saved);
+  list.push_back(saved);
   for (std::size_t i = 0; i + static_cast<std::size_t>(options_.keep) < list.size(); ++i) {
     const std::string away = temporary_for(path_of(list[i]));
     rename_file("checkpoint", path_of(list[i]), away);

@@ -14,7 +14,7 @@
 namespace thalweg::checkpoint {
 
 struct ManagerOptions {
-  int keep = 3;  // the newest; older ones are removed
+  int keep = 3;  // those of the largest steps, and what was saved last; others are removed
 };
 
 // A folder of checkpoints step-N. Each is written beside its name, made durable, and renamed; tensors and files are
@@ -39,11 +39,13 @@ class TW_API Manager {
 
  private:
   std::string path_of(std::int64_t step) const;
-  void prune() const;
+  void warn_of_later(std::int64_t step);
+  void prune(std::int64_t saved) const;
 
   const std::string folder_;
   const ManagerOptions options_;
   std::int64_t damaged_ = 0;
+  bool warned_ = false;  // of later steps
 };
 
 }  // namespace thalweg::checkpoint

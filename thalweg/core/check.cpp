@@ -1,5 +1,8 @@
 #include "thalweg/core/check.h"
 
+#include <cstring>
+
+#include "thalweg/core/caller.h"
 #include "thalweg/core/layer.h"
 
 // fmt's own functions, compiled here once and hidden, so that libthalweg needs no libfmt at run time.
@@ -18,9 +21,13 @@ FMT_END_NAMESPACE
 
 namespace thalweg {
 
+// A loss or metric stands for the ops inside of it, which are then told behind the message.
 void throw_error(ErrorCode code, const char* op, const std::string& message, const std::string& hint) {
-  const Layer layer = current_layer();
-  throw Error(code, op, layer == 0 ? message : fmt::format("{} (layer \"{}\")", message, path_of(layer)), hint);
+  const char* caller = current_caller();
+  std::string places = caller && std::strcmp(caller, op) != 0 ? fmt::format("in {}", op) : "";
+  if (const Layer layer = current_layer(); layer != 0)
+    places += fmt::format("{}layer \"{}\"", places.empty() ? "" : ", ", path_of(layer));
+  throw Error(code, caller ? caller : op, places.empty() ? message : fmt::format("{} ({})", message, places), hint);
 }
 
 }  // namespace thalweg

@@ -55,13 +55,18 @@ State IteratorCore::save() const {
   return state;
 }
 
-void IteratorCore::restore(const State& state) {
+StateReader IteratorCore::checked(const State& state) const {
   constexpr auto hint = "make the pipeline with the stages and settings it had when the state was saved";
   StateReader reader(state.integers);
   TW_CHECK_USER(reader.take_any() == state_version, "restore", "save a state with this version of the library",
                 "the state has another format than {}", state_version);
   TW_CHECK_USER(reader.take_any() == static_cast<std::int64_t>(node->fingerprint()), "restore", hint,
                 "the state was saved by another pipeline than this, which ends in {}", node->name());
+  return reader;
+}
+
+void IteratorCore::restore(const State& state) {
+  StateReader reader = checked(state);
   const std::int64_t number = reader.take("the epoch");
   last_ns = 0;
   try {
@@ -85,5 +90,6 @@ std::int64_t Iterator::epoch() const { return core_->epoch; }
 void Iterator::next_epoch() { core_->start(core_->epoch + 1); }
 State Iterator::save_state() const { return core_->save(); }
 void Iterator::restore(const State& state) { core_->restore(state); }
+void Iterator::check_state(const State& state) const { core_->checked(state); }
 
 }  // namespace thalweg::data

@@ -43,6 +43,7 @@ class TW_API Iterator {
   // Goes on as the iterator that saved the state would have. A state of another pipeline is an error; then the
   // iterator stands at the beginning of its epoch.
   void restore(const State& state);
+  void check_state(const State& state) const;  // the error of a state of another pipeline, no more
 
  private:
   std::unique_ptr<IteratorCore> core_;

@@ -16,6 +16,7 @@ namespace thalweg::data {
 struct Job {
   SmallVector<std::int64_t, 4> numbers;
   std::vector<Element> elements;
+  bool dropped = false;  // nothing will be made of it
 
   struct Mark {
     std::size_t numbers, elements;

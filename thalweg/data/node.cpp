@@ -31,6 +31,7 @@ void Cursor::seek(std::int64_t) { TW_CHECK_INTERNAL(false, "data", "this stage c
 
 bool Cursor::skip_one() {
   Job job;
+  job.dropped = true;
   return pull(job);
 }
 

@@ -137,6 +137,7 @@ class Counting : public Over {
 class Whole : public Cursor {
  public:
   bool pull(Job& job) final {
+    if (job.dropped) return drop();
     std::optional<Element> element = make();
     if (element) job.elements.push_back(std::move(*element));
     return element.has_value();
@@ -145,6 +146,7 @@ class Whole : public Cursor {
 
  protected:
   virtual std::optional<Element> make() = 0;
+  virtual bool drop() { return make().has_value(); }  // where nobody needs the element
 };
 
 // A cursor over the node whose elements are wanted whole: made by threads of its own where its stages ask for some.

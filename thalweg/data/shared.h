@@ -19,6 +19,7 @@ struct IteratorCore {
   void start(std::int64_t epoch);
   State save() const;
   void restore(const State& state);
+  StateReader checked(const State& state) const;  // behind what says that the state is one of this pipeline
 
   NodePtr node;
   std::shared_ptr<Shared> shared;

@@ -1,3 +1,4 @@
+#include "thalweg/core/caller.h"
 #include "thalweg/core/check.h"
 #include "thalweg/losses/reduction.h"
 #include "thalweg/ops/cast/cast.h"
@@ -34,6 +35,14 @@ Tensor guarded(const Tensor& p) { return clip_by_value(p, epsilon, 1 - epsilon);
 
 Tensor normalized(const Tensor& p) { return guarded(p / reduce_sum(p, {.axes = -1, .keepdims = true})); }
 
+// Cross-entropies of labels of which a part is spread: that part is the mean of those of all classes.
+Tensor sparse_values(const Tensor& labels, const Tensor& logits, double smoothing) {
+  const Tensor right = sparse_softmax_cross_entropy(labels, logits);
+  if (smoothing == 0) return right;
+  const Tensor spread = logsumexp(logits, {.axes = -1}) - reduce_mean(logits, {.axes = -1});
+  return (1 - smoothing) * right + smoothing * spread;
+}
+
 Tensor binary_from_probabilities(const Tensor& y, const Tensor& probability) {
   const Tensor p = guarded(probability);
   return -(y * log(p) + (1 - y) * log(1 - p));
@@ -42,6 +51,7 @@ Tensor binary_from_probabilities(const Tensor& y, const Tensor& probability) {
 }  // namespace
 
 Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyOptions& options) {
+  const CallerScope here("binary_crossentropy");
   check_smoothing("binary_crossentropy", options.label_smoothing);
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Tensor y = smoothed(truth, options.label_smoothing, 2);
@@ -52,6 +62,7 @@ Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, const Cro
 
 Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred,
                                  const BinaryFocalCrossentropyOptions& options) {
+  const CallerScope here("binary_focal_crossentropy");
   check_smoothing("binary_focal_crossentropy", options.label_smoothing);
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Tensor y = smoothed(truth, options.label_smoothing, 2);
@@ -63,6 +74,7 @@ Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred,
 }
 
 Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyOptions& options) {
+  const CallerScope here("categorical_crossentropy");
   check_smoothing("categorical_crossentropy", options.label_smoothing);
   const Pair pair = pair_of(y_true, y_pred);
   const Tensor y = smoothed(pair.truth, options.label_smoothing, classes_of("categorical_crossentropy", pair));
@@ -73,6 +85,7 @@ Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, cons
 
 Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred,
                                       const CategoricalFocalCrossentropyOptions& options) {
+  const CallerScope here("categorical_focal_crossentropy");
   check_smoothing("categorical_focal_crossentropy", options.label_smoothing);
   const Pair pair = pair_of(y_true, y_pred);
   const Tensor y = smoothed(pair.truth, options.label_smoothing, classes_of("categorical_focal_crossentropy", pair));
@@ -83,6 +96,8 @@ Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred
 
 Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred,
                                        const SparseCategoricalCrossentropyOptions& options) {
+  const CallerScope here("sparse_categorical_crossentropy");
+  check_smoothing("sparse_categorical_crossentropy", options.label_smoothing);
   const Tensor prediction = prediction_of(y_pred);
   Tensor labels = is_float(y_true.dtype()) || y_true.dtype() == u8 ? cast(y_true, i64) : y_true;
   if (labels.rank() == prediction.rank() && labels.rank() > 0 && labels.shape()[labels.rank() - 1] == 1)
@@ -90,10 +105,10 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
   const Tensor logits = options.from_logits ? prediction : log(guarded(prediction));
   LossOptions rest{options.sample_weight, options.mask, options.reduction};
   if (!options.ignore_class)
-    return reduced("sparse_categorical_crossentropy", sparse_softmax_cross_entropy(labels, logits), rest);
+    return reduced("sparse_categorical_crossentropy", sparse_values(labels, logits, options.label_smoothing), rest);
 
   const Tensor counts = labels != *options.ignore_class;
-  const Tensor values = where(counts, sparse_softmax_cross_entropy(where(counts, labels, 0), logits), 0);
+  const Tensor values = where(counts, sparse_values(where(counts, labels, 0), logits, options.label_smoothing), 0);
   rest.mask = rest.mask.defined() ? counts & rest.mask : counts;
   return reduced("sparse_categorical_crossentropy", values, rest);
 }

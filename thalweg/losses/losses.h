@@ -2,7 +2,8 @@
 
 // Losses as in Keras: a value for every example (or position), then weights, mask and reduction. y_true is converted to
 // the dtype of y_pred; 16-bit floats are computed in f32. Where the ranks differ by one, a last axis of size 1 is
-// dropped or added. Logarithms and quotients are guarded by 1e-7.
+// dropped or added. Logarithms and quotients are guarded by 1e-7. Each loss has the options that mean something for it:
+// from_logits and label_smoothing those whose predictions are probabilities of classes.
 #include <optional>
 
 #include "thalweg/core/tensor.h"
@@ -67,6 +68,7 @@ TW_API Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
 
 struct SparseCategoricalCrossentropyOptions {
   bool from_logits = false;
+  double label_smoothing = 0;
   std::optional<std::int64_t> ignore_class = {};  // positions with this label are masked
   Tensor sample_weight = {};
   Tensor mask = {};

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "thalweg/core/caller.h"
 #include "thalweg/core/check.h"
 #include "thalweg/losses/reduction.h"
 #include "thalweg/ops/cast/cast.h"
@@ -27,22 +28,26 @@ Tensor unit(const Tensor& x, std::int64_t axis) {
 }  // namespace
 
 Tensor mean_squared_error(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("mean_squared_error");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   return reduced("mean_squared_error", mean_over_last(squared_difference(truth, prediction)), options);
 }
 
 Tensor mean_absolute_error(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("mean_absolute_error");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   return reduced("mean_absolute_error", mean_over_last(abs(truth - prediction)), options);
 }
 
 Tensor mean_absolute_percentage_error(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("mean_absolute_percentage_error");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Tensor share = abs((truth - prediction) / maximum(abs(truth), epsilon));
   return reduced("mean_absolute_percentage_error", 100 * mean_over_last(share), options);
 }
 
 Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("mean_squared_logarithmic_error");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const auto logarithm = [](const Tensor& x) { return log(maximum(x, epsilon) + 1); };
   return reduced("mean_squared_logarithmic_error",
@@ -50,17 +55,20 @@ Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred
 }
 
 Tensor log_cosh(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("log_cosh");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Tensor x = prediction - truth;
   return reduced("log_cosh", mean_over_last(x + softplus(-2 * x) - std::numbers::ln2), options);
 }
 
 Tensor poisson(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("poisson");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   return reduced("poisson", mean_over_last(prediction - truth * log(prediction + epsilon)), options);
 }
 
 Tensor huber(const Tensor& y_true, const Tensor& y_pred, const HuberOptions& options) {
+  const CallerScope here("huber");
   const double delta = options.delta;
   TW_CHECK_USER(delta > 0, "huber", "errors below .delta are squared", "expected .delta above 0, got {}", delta);
   const auto [truth, prediction] = pair_of(y_true, y_pred);
@@ -70,14 +78,17 @@ Tensor huber(const Tensor& y_true, const Tensor& y_pred, const HuberOptions& opt
 }
 
 Tensor hinge(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("hinge");
   return reduced("hinge", mean_over_last(margin(pair_of(y_true, y_pred))), options);
 }
 
 Tensor squared_hinge(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("squared_hinge");
   return reduced("squared_hinge", mean_over_last(square(margin(pair_of(y_true, y_pred)))), options);
 }
 
 Tensor categorical_hinge(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("categorical_hinge");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Tensor right = reduce_sum(truth * prediction, {.axes = -1});
   const Tensor wrong = reduce_max((1 - truth) * prediction, {.axes = -1});
@@ -85,18 +96,21 @@ Tensor categorical_hinge(const Tensor& y_true, const Tensor& y_pred, const LossO
 }
 
 Tensor kl_divergence(const Tensor& y_true, const Tensor& y_pred, const LossOptions& options) {
+  const CallerScope here("kl_divergence");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Tensor p = clip_by_value(truth, epsilon, 1), q = clip_by_value(prediction, epsilon, 1);
   return reduced("kl_divergence", reduce_sum(p * log(p / q), {.axes = -1}), options);
 }
 
 Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, const CosineSimilarityOptions& options) {
+  const CallerScope here("cosine_similarity");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Tensor products = unit(truth, options.axis) * unit(prediction, options.axis);
   return reduced("cosine_similarity", -reduce_sum(products, {.axes = options.axis}), options);
 }
 
 Tensor dice(const Tensor& y_true, const Tensor& y_pred, const DiceOptions& options) {
+  const CallerScope here("dice");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Reduce over{.axes = options.axes};
   const Tensor overlap = reduce_sum(truth * prediction, over);
@@ -105,6 +119,7 @@ Tensor dice(const Tensor& y_true, const Tensor& y_pred, const DiceOptions& optio
 }
 
 Tensor tversky(const Tensor& y_true, const Tensor& y_pred, const TverskyOptions& options) {
+  const CallerScope here("tversky");
   const auto [truth, prediction] = pair_of(y_true, y_pred);
   const Reduce over{.axes = options.axes};
   const Tensor overlap = reduce_sum(truth * prediction, over);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "thalweg/core/caller.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/losses/reduction.h"
@@ -45,6 +46,7 @@ void Statistic::reset() {
 
 void Metric::update(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) {
   touch();
+  const CallerScope here(name().c_str());
   const PauseRecording pause;
   add(y_true, y_pred, weight);
 }
@@ -71,6 +73,7 @@ Mean::Mean(const MetricOptions& options)
 
 void Mean::update(const Tensor& values, const Tensor& weight) {
   touch();
+  const CallerScope here(name().c_str());
   const PauseRecording pause;
   mean_.add(name(), values, weight);
 }
@@ -81,6 +84,7 @@ Sum::Sum(const MetricOptions& options) : Statistic(name_or(options.name, "sum"))
 
 void Sum::update(const Tensor& values, const Tensor& weight) {
   touch();
+  const CallerScope here(name().c_str());
   const PauseRecording pause;
   const Tensor list = flat(cast(values, f64));
   total_.assign_add(reduce_sum(weight.defined() ? list * flat_weights(name(), values.shape(), weight) : list));

@@ -23,6 +23,11 @@ Tensor join_heads(const Tensor& x) {
   return reshape(transpose(x, {0, 2, 1, 3}), {x.shape()[0], x.shape()[2], x.shape()[1] * x.shape()[3]});
 }
 
+void check_sequence(const char* what, const Tensor& x) {
+  TW_CHECK_USER(x.defined() && x.rank() == 3, "multi_head_attention", "sequences are [batch, time, features]",
+                "expected a {} of rank 3, got {}", what, x.defined() ? x.shape().to_string() : "an undefined tensor");
+}
+
 // The defaults that depend on other options.
 MultiHeadAttentionOptions resolved(MultiHeadAttentionOptions options) {
   if (options.value_dim == 0) options.value_dim = options.key_dim;
@@ -45,7 +50,10 @@ void Projection::build(const Spec& x) {
 }
 
 Tensor Projection::call(const Tensor& x) {
-  const std::int64_t out = options_.outputs.size();
+  const std::int64_t out = options_.outputs.size(), in = kernel_.shape().size() / out;
+  TW_CHECK_USER(x.rank() >= 1 && x.shape().last() == in, "projection",
+                "a layer is for inputs of the sizes that it met first; make another one for these",
+                "expected an input with {} features, got {}", in, x.shape());
   const Tensor y = matmul(x, reshape(read(kernel_, x.dtype()), {x.shape().last(), out}));
   return options_.use_bias ? y + reshape(read(bias_, x.dtype()), {out}) : y;
 }
@@ -72,8 +80,6 @@ void MultiHeadAttention::build(const Tensor& query) {
   TW_CHECK_USER(kv_heads > 0 && heads % kv_heads == 0, op,
                 "every head of keys and values serves as many heads of queries",
                 "expected key_value_heads that divide {} heads, got {}", heads, kv_heads);
-  TW_CHECK_USER(query.rank() == 3, op, "sequences are [batch, time, features]", "expected a query of rank 3, got {}",
-                query.shape());
   output_.emplace(*this, "attention_output",
                   ProjectionOptions{.inputs = {heads, value_dim},
                                     .outputs = {output_dim > 0 ? output_dim : query.shape().last()},
@@ -84,6 +90,8 @@ void MultiHeadAttention::build(const Tensor& query) {
 
 Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& value, const AttentionCall& call) {
   const Call running(*this);
+  check_sequence("query", query), check_sequence("value", value);
+  if (call.key.defined()) check_sequence("key", call.key);
   build_once([&] { build(query); });
   const std::int64_t kv_heads = options_.key_value_heads, group = options_.num_heads / kv_heads;
   const Tensor q = split_heads(query_(query), options_.num_heads);

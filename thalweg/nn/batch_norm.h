@@ -16,6 +16,10 @@ struct BatchNormOptions {
   std::string name = {};
 };
 
+struct BatchNormCall {
+  Tensor mask = {};  // boolean, the shape of x without channels: what is false, such as padding, is in no statistics
+};
+
 // (x - mean) / sqrt(variance + epsilon) * gamma + beta for every channel. In training, unless the layer is frozen, mean
 // and biased variance are those of the batch, and the moving ones follow them:
 //   moving = momentum * moving + (1 - momentum) * batch
@@ -24,6 +28,8 @@ struct BatchNormOptions {
 class TW_API BatchNorm : public LayerWith<BatchNormOptions> {
  public:
   using LayerWith::LayerWith;
+  using Layer::operator();
+  Tensor operator()(const Tensor& x, const BatchNormCall& call);
   const Variable& moving_mean() const { return moving_mean_; }
   const Variable& moving_variance() const { return moving_variance_; }
 
@@ -32,7 +38,10 @@ class TW_API BatchNorm : public LayerWith<BatchNormOptions> {
   Tensor call(const Tensor& x) override;
 
  private:
-  void follow(Variable& moving, const Tensor& batch) const;
+  Tensor compute(const Tensor& x, const Tensor& mask);
+  Tensor normalized(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& gamma,
+                    const Tensor& beta) const;
+  void follow(const Tensor& mean, const Tensor& variance);
   Variable gamma_, beta_, moving_mean_, moving_variance_;
 };
 

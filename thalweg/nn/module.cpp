@@ -71,6 +71,7 @@ Tensor Module::regularization_loss() const {
   living_.touch();
   Tensor loss;
   visit([&](const Module& module) {
+    if (!module.trainable()) return;
     for (const auto& [variable, regularizer] : module.weights_) {
       if (!regularizer) continue;
       const Tensor penalty = regularizer(variable);

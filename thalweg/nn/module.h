@@ -57,7 +57,7 @@ class TW_API Module {
   void set_trainable(bool trainable) { trainable_ = trainable; }
   bool trainable() const { return trainable_ && (parent_ == nullptr || parent_->trainable()); }
 
-  // The sum of the penalties that regularizers put on the weights; zero without any.
+  // The sum of the penalties that regularizers put on the weights, but for those of frozen modules; zero without any.
   Tensor regularization_loss() const;
 
   // Values by the variables' names, and under NAME/mask which elements of a pruned weight are kept. A weight that is

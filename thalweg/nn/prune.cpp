@@ -8,9 +8,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/mask.h"
-#include "thalweg/nn/batch_norm.h"
-#include "thalweg/nn/convolution.h"
-#include "thalweg/nn/dense.h"
+#include "thalweg/nn/makers.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
@@ -82,19 +80,33 @@ std::vector<Group> kernels_of(const Module& model, const Excluded& excluded) {
   return groups;
 }
 
-bool has_units(const Layer& layer) {
-  return dynamic_cast<const Dense*>(&layer) || dynamic_cast<const ConvLayer*>(&layer);
+template <class... L>
+bool is_any(const Layer& layer) {
+  return (dynamic_cast<const L*>(&layer) || ...);
 }
 
-// Every layer with units but the last, with the batch norms up to the next.
+// Whose kernels have the units along the last axis; those of transposed convolutions do not.
+bool has_units(const Layer& layer) {
+  return is_any<Dense, ConvLayer>(layer) && !is_any<Conv1DTranspose, Conv2DTranspose>(layer);
+}
+
+// Behind which the channels are still those of the layer before.
+bool keeps_channels(const Layer& layer) {
+  return is_any<BatchNorm, MaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, ZeroPadding, UpSampling2D, Dropout, ReLU,
+                LeakyReLU, PReLU, ELU, Lambda>(layer);
+}
+
+// Every layer with units but the last, with the batch norms behind it that have a place for each unit.
 std::vector<Group> units_of(const Module& model, const Excluded& excluded) {
   const auto* layers = dynamic_cast<const Sequential*>(&model);
   TW_CHECK_USER(layers, "prune", "prune the parts that are a tw::nn::Sequential, or single elements",
                 "expected a Sequential for structured pruning, got module \"{}\" of another kind", model.path());
   std::vector<Group> groups;
+  bool same_channels = false;  // as the last group
   for (std::size_t i = 0; i < layers->size(); ++i) {
     const Layer& layer = (*layers)[i];
-    const bool begins = has_units(layer), follows = dynamic_cast<const BatchNorm*>(&layer) && !groups.empty();
+    const bool begins = has_units(layer), follows = is_any<BatchNorm>(layer) && same_channels;
+    same_channels = begins || (same_channels && keeps_channels(layer));
     if (begins) groups.push_back({{}, true});
     if (begins || follows)
       for (const auto& variable : layer.trainable_variables()) groups.back().members.push_back(masked(variable));

@@ -115,7 +115,7 @@ class Shrinking {
     Tensor kernel = weight(layer, "kernel"), bias = weight(layer, "bias");
     TW_CHECK(failed_precondition, kernel.defined(), "shrink", "call the model once, so that its weights are made",
              "expected a model with weights, got layer \"{}\" without", layer.path());
-    if (!channels_.empty()) kernel = taken(kernel, inputs(layer, kernel), kernel.rank() - 2);
+    if (!channels_.empty()) kernel = taken(kernel, inputs(layer, kernel.shape()[kernel.rank() - 2]), kernel.rank() - 2);
     const Places units = i == last_ ? all_of(kernel.shape().last()) : living(i, kernel, bias);
     keep(layer, "kernel", taken(kernel, units, -1));
     if (bias.defined()) keep(layer, "bias", taken(bias, units, 0));
@@ -136,9 +136,8 @@ class Shrinking {
     return all;
   }
 
-  // The rows of a kernel for the channels that are left; behind a flatten every place of an image has them all.
-  Places inputs(const Layer& layer, const Tensor& kernel) const {
-    const std::int64_t size = kernel.shape()[kernel.rank() - 2];
+  // What is left of so many inputs of a layer; behind a flatten every place of an image has all channels.
+  Places inputs(const Layer& layer, std::int64_t size) const {
     if (size % channel_count_ != 0) cannot(layer, "the layer before has another number of channels");
     Places rows;
     for (std::int64_t place = 0; place < size / channel_count_; ++place)
@@ -189,7 +188,7 @@ class Shrinking {
   void add_norm(const Layer& layer) {
     for (const char* name : {"gamma", "beta", "moving_mean", "moving_variance"})
       if (const Tensor value = weight(layer, name); value.defined())
-        keep(layer, name, channels_.empty() ? value : taken(value, channels_, 0));
+        keep(layer, name, channels_.empty() ? value : taken(value, inputs(layer, value.size()), 0));
     makers_.push_back(batch_norm(named(layer, as<BatchNorm>(layer)->options())));
   }
 

@@ -91,6 +91,11 @@ std::vector<Variable> Accumulator::with(std::vector<Variable> list) const {
   return list;
 }
 
+Gradient Accumulator::nothing() const {
+  if (sum_.defined()) return zeros(shape_, dtype_);
+  return {zeros(shape_.with(0, 1), dtype_), no_rows(1), shape_};
+}
+
 void Accumulator::make_room(const Gradient& gradient, const Variable& calls) {
   const Tensor& indices = gradient.indices();
   if (gradient.is_sparse() && !is_symbolic(indices))  // in a trace: when the update reads them

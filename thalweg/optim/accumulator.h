@@ -29,6 +29,8 @@ class Accumulator {
   bool in_use() const { return sum_.defined() || rows_.defined(); }
   std::vector<Variable> variables() const;
 
+  Gradient nothing() const;  // of a call that brings none, where the accumulator is in use
+
   // Makes room for a gradient like this one in each call. Room that is too small, or that is for rows where a dense
   // gradient comes, is given up for other variables: also in the middle of a trace, which is then out of date. Steps of
   // other threads wait meanwhile; they must not call this at the same time.

@@ -60,7 +60,9 @@ Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<V
                      const Apply& options) {
   TW_CHECK_USER(gradients.size() == variables.size(), "apply", "give one gradient for each variable",
                 "expected as many gradients as variables, got {} and {}", gradients.size(), variables.size());
-  if (!options.loss_scale || gradients.empty()) return apply_parts(gradients, variables, options);
+  if (gradients.empty()) return Applied(scalar(false, boolean));
+  if (!options.may_be_undefined) check_some_defined(gradients, variables);
+  if (!options.loss_scale) return apply_parts(gradients, variables, options);
   const PauseRecording pause;
   std::vector<Gradient> distinct;
   std::vector<std::string> names;
@@ -90,10 +92,11 @@ Applied Multi::apply_parts(const std::vector<Gradient>& gradients, const std::ve
   }
   JointNorm norm(options.gradient_norm);
   Tensor applied = scalar(false, boolean);
+  options.may_be_undefined = true;  // those of one part, where another one has some
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     if (owners[i].empty()) continue;
     options.gradient_norm = norm.next();
-    applied = choices_[i].optimizer->apply(parts[i], owners[i], options).tensor();
+    applied = applied | choices_[i].optimizer->apply(parts[i], owners[i], options).tensor();
   }
   norm.finish();
   return Applied(applied);

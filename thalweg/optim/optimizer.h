@@ -41,6 +41,7 @@ struct Apply {
   // Where to put the norm of the gradients of the update before they are clipped; while they are accumulated that of
   // their mean so far.
   Tensor* gradient_norm = nullptr;
+  bool may_be_undefined = false;  // all gradients may be undefined: then the call changes nothing
 };
 
 using Iterations = Readable<std::int64_t>;  // the number of updates made
@@ -57,7 +58,8 @@ class TW_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Undefined gradients are left out with a warning; all undefined is an error.
+  // Undefined gradients are left out with a warning, and count as zero among those that are accumulated; all undefined
+  // is an error.
   virtual Applied apply(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                         const Apply& options = {});
   // Makes the update of what was accumulated since the last one, though it came in fewer calls than accumulate_steps:

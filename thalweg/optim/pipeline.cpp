@@ -1,5 +1,6 @@
 #include "thalweg/optim/pipeline.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "thalweg/core/check.h"
@@ -42,10 +43,19 @@ Tensor both(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.def
 
 }  // namespace
 
+void check_some_defined(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables) {
+  const bool some = std::any_of(gradients.begin(), gradients.end(), [](const Gradient& g) { return g.defined(); });
+  TW_CHECK_USER(some, "apply", "compute the loss from the variables while the tape records",
+                "expected a gradient for some variable, got none: \"{}\" has no path to the loss",
+                variables.front().name());
+}
+
 Tensor number_for(const Tensor& number, DType variable) { return cast(number, wide(variable)); }
 
+// Variables without a gradient are left out, unless earlier calls have accumulated some: these make their part of the
+// mean.
 std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& gradients,
-                                               const std::vector<Variable>& variables) {
+                                               const std::vector<Variable>& variables, bool may_be_undefined) {
   TW_CHECK_USER(gradients.size() == variables.size(), "apply", "give one gradient for each variable",
                 "expected as many gradients as variables, got {} and {}", gradients.size(), variables.size());
   std::vector<Item> items;
@@ -60,13 +70,13 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
                   "expected different variables, got \"{}\" twice", variables[i].name());
     if (!gradients[i].defined()) {
       undefined.push_back(variables[i].name());
+      if (Entry& entry = entries_[place->second]; entry.accumulator.in_use()) items.push_back({&entry, {}, {}});
       continue;
     }
     check_gradient(gradients[i], variables[i]);
     items.push_back({&entries_[place->second], prepared(gradients[i], variables[i]), {}});
   }
-  TW_CHECK_USER(!items.empty(), "apply", "compute the loss from the variables while the tape records",
-                "expected a gradient for some variable, got none: \"{}\" has no path to the loss", undefined.front());
+  if (!may_be_undefined) check_some_defined(gradients, variables);
   if (!undefined.empty()) warn_of_undefined(undefined);
   return items;
 }
@@ -92,7 +102,8 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
   const PauseRecording pause;
   const LayerScope here(layer_of(optimizer_layer));
   if (entries_.empty()) build(variables);
-  auto items = items_of(gradients, variables);
+  auto items = items_of(gradients, variables, options.may_be_undefined);
+  if (items.empty() && options_.accumulate_steps == 1) return Applied(scalar(false, boolean));
   if (!options.loss_scale) return advance(items, options.only_if, options);
 
   std::vector<Gradient> given;
@@ -155,6 +166,8 @@ Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, con
     return proceed.defined() ? where(proceed, after, before) : after;
   };
   const AccumulatedCall call{calls_, part, weight, due, proceed, options.gradient_norm != nullptr};
+  for (auto& item : items)
+    if (!item.gradient.defined()) item.gradient = item.entry->accumulator.nothing();
   for (const auto& item : items) item.entry->accumulator.make_room(item.gradient, calls_);
   for (auto& item : items) item.gradient = item.entry->accumulator.add(item.gradient, call);
   const Tensor next_calls = next(calls, calls_), next_weight = next(weight, weight_);

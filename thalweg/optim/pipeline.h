@@ -65,7 +65,8 @@ class Pipeline {
     Tensor scale;
   };
 
-  std::vector<Item> items_of(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables);
+  std::vector<Item> items_of(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                             bool may_be_undefined);
   static Update read(const Entry& entry, const Update& frame, const Gradient& gradient);
   void update_whole(Entry& entry, Update frame, const Gradient& gradient);
   Gradient prepared(const Gradient& gradient, const Variable& variable) const;
@@ -101,6 +102,9 @@ class Pipeline {
   bool restored_ = false;                                  // set_state was called
   std::unordered_map<std::uint64_t, std::size_t> places_;  // of variables among the entries
 };
+
+// Throws if there is no gradient at all.
+void check_some_defined(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables);
 
 // An option that is a part of 1.
 void check_part(const char* optimizer, const char* option, double value);

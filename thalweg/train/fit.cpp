@@ -87,6 +87,8 @@ std::vector<Spec> specs_of(const data::Element& element) {
 void check_ends(const data::Dataset& data) {
   TW_CHECK_USER(data.cardinality() != data::infinite, "fit", "leave repeat() out, or end it: ds.take(100)",
                 "expected data to look at that have an end, got data that repeat for ever");
+  TW_CHECK_USER(data.cardinality() != 0, "fit", "give data with one batch or more",
+                "expected data to look at, got none");
 }
 
 // Values are told apart by their names alone.

@@ -28,7 +28,7 @@ class TW_API Logs {
 // What a training run has been.
 struct TW_API History {
   std::vector<Logs> epochs;
-  std::int64_t steps = 0;       // updates since the first epoch, those of a run that this one resumed too
+  std::int64_t steps = 0;       // batches trained on, those of a run that this one resumed too
   bool interrupted = false;     // by Ctrl-C or another signal
   int signal = 0;               // that interrupted it, SIGINT or SIGTERM say
   std::string stopped_because;  // empty: all epochs were run

@@ -1,5 +1,7 @@
 #include "thalweg/data/sources/rows.h"
 
+#include <algorithm>
+
 namespace thalweg::data {
 namespace {
 
@@ -21,7 +23,7 @@ class RowsCursor final : public Cursor {
   }
   void save(StateWriter& state) const override { state.put(position_); }
   void restore(std::int64_t, StateReader& state) override { position_ = state.take("the row", size_); }
-  void seek(std::int64_t position) override { position_ = position; }
+  void seek(std::int64_t position) override { position_ = std::min(position, size_); }  // behind the last: the end
 
  private:
   std::shared_ptr<const Rows> rows_;

@@ -49,11 +49,12 @@ class CacheCursor final : public Whole {
     ++position_;
     std::optional<Element> element = input_->next();
     whole_ = whole;
-    counters_.count();
-    if (element)
-      fresh_.push_back(*element);
-    else
+    if (!element) {
       finish();
+      return {};
+    }
+    counters_.count();
+    fresh_.push_back(*element);
     return element;
   }
   void finish() {

@@ -114,11 +114,17 @@ void InterleaveCursor::restore(std::int64_t epoch, StateReader& state) {
   in_block_ = state.take("the place in the block", options_.block - 1);
   std::vector<Element> elements;
   while (pulled_ < pulled) {
-    ++pulled_;
-    const auto element = input_->next();
+    const std::int64_t number = pulled_++;
+    elements.emplace_back();
+    std::optional<Element> element;
+    try {
+      element = input_->next();
+    } catch (const std::exception&) {
+      continue;  // thrown when it was due
+    }
     TW_CHECK_USER(element.has_value(), "restore", "the data must be those of the saved state",
-                  "the data end at element {}", pulled_ - 1);
-    elements.push_back(*element);
+                  "the data end at element {}", number);
+    elements.back() = std::move(*element);
   }
   for (auto& slot : slots_) {
     const std::int64_t number = state.take("an input of interleave", pulled) - 1;

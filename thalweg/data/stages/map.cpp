@@ -63,12 +63,13 @@ class ParallelMap final : public Counting {
   Calls calls_;
 };
 
-// One call after the other, in order.
+// One call after the other, in order. Threads of the input work ahead of it, until elements are asked for by number.
 class SerialMap final : public Whole {
  public:
-  SerialMap(CursorPtr input, const Map& f, int number, StageCounters& counters)
-      : input_(std::move(input)), f_(f), calls_(number), counters_(counters) {}
+  SerialMap(const Node& input, Counters& counters, const Map& f, int number, StageCounters& own)
+      : node_(input), all_(counters), input_(open_whole(input, counters)), f_(f), calls_(number), counters_(own) {}
   void start(std::int64_t epoch) override {
+    epoch_ = epoch;
     input_->start(epoch);
     calls_.start(epoch);
     position_ = 0;
@@ -78,11 +79,17 @@ class SerialMap final : public Whole {
     input_->save(state);
   }
   void restore(std::int64_t epoch, StateReader& state) override {
+    epoch_ = epoch;
     calls_.start(epoch);
     position_ = state.take("the element of map");
     input_->restore(epoch, state);
   }
   void seek(std::int64_t position) override {
+    if (node_.workers() != 0 && !direct_) {
+      input_ = open_drawn(node_, all_);
+      input_->start(epoch_);
+      direct_ = true;
+    }
     position_ = position;
     input_->seek(position);
   }
@@ -99,13 +106,26 @@ class SerialMap final : public Whole {
     const BusyTime busy(counters_, index);
     return mapped(f_, calls_.at(index), index, *element);
   }
+  // The function is not called, nor is it where calls are part of the making.
+  bool drop() override {
+    ++position_;
+    if (input_->skip_one()) {
+      counters_.count();
+      return true;
+    }
+    --position_;
+    return false;
+  }
 
  private:
+  const Node& node_;
+  Counters& all_;
   CursorPtr input_;
   const Map& f_;
   Calls calls_;
   StageCounters& counters_;
-  std::int64_t position_ = 0;
+  std::int64_t epoch_ = 0, position_ = 0;
+  bool direct_ = false;  // without threads ahead
 };
 
 class MapNode final : public Node {
@@ -118,10 +138,10 @@ class MapNode final : public Node {
   CursorPtr open(Counters& counters) const override {
     auto& own = counters.of(*this);
     if (in_job()) return std::make_unique<ParallelMap>(open_drawn(input(), counters), f_, number_, own);
-    return std::make_unique<SerialMap>(open_whole(input(), counters), f_, number_, own);
+    return std::make_unique<SerialMap>(input(), counters, f_, number_, own);
   }
   std::int64_t cardinality() const override { return input().cardinality(); }
-  bool seekable() const override { return input().seekable() && (in_job() || input().workers() == 0); }
+  bool seekable() const override { return input().seekable(); }  // whatever the threads: shuffles ask for it
   int workers() const override {
     if (!in_job()) return 0;
     const int others = input().workers();

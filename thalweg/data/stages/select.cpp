@@ -1,4 +1,7 @@
 // Stages that leave elements out: take, skip, shard.
+#include <algorithm>
+#include <exception>
+
 #include "thalweg/core/check.h"
 #include "thalweg/data/node.h"
 
@@ -30,24 +33,43 @@ class TakeNode final : public LazyNode {
   std::int64_t count_;
 };
 
+// Whether a stage of the node has threads in front of it that work ahead: these would have to begin anew elsewhere.
+bool has_threads_inside(const Node& node) {
+  return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const NodePtr& input) {
+    return (node.workers() == 0 && input->workers() != 0) || has_threads_inside(*input);
+  });
+}
+
 // Every stride-th element, from the offset on.
 class StrideCursor final : public Over {
  public:
-  StrideCursor(CursorPtr input, std::int64_t offset, std::int64_t stride, std::int64_t input_size,
+  // jumps: goes to the offset at once.
+  StrideCursor(CursorPtr input, std::int64_t offset, std::int64_t stride, std::int64_t input_size, bool jumps,
                StageCounters& counters)
-      : Over(std::move(input)), offset_(offset), stride_(stride), input_size_(input_size), counters_(counters) {}
+      : Over(std::move(input)),
+        offset_(offset),
+        stride_(stride),
+        input_size_(input_size),
+        jumps_(jumps),
+        counters_(counters) {}
   void start(std::int64_t epoch) override {
     Over::start(epoch);
     to_drop_ = offset_;
-    if (input_size_ >= 0) seek(0);
+    if (jumps_) seek(0);
   }
+  // Nobody needs to know of an element that failed and is left out, unless the data end behind it: it may be the
+  // reason.
   bool pull(Job& job) override {
-    for (; to_drop_ > 0; --to_drop_)
-      if (!input_->skip_one()) return false;
-    to_drop_ = stride_ - 1;
-    if (!input_->pull(job)) return false;
-    counters_.count();
-    return true;
+    std::exception_ptr error;
+    if (drop(error)) {
+      to_drop_ = stride_ - 1;
+      if (input_->pull(job)) {
+        counters_.count();
+        return true;
+      }
+    }
+    if (error) std::rethrow_exception(error);
+    return false;
   }
   void save(StateWriter& state) const override {
     state.put(to_drop_);
@@ -64,7 +86,18 @@ class StrideCursor final : public Over {
   }
 
  private:
+  // False: the end.
+  bool drop(std::exception_ptr& error) {
+    for (; to_drop_ > 0; --to_drop_) try {
+        if (!input_->skip_one()) return false;
+      } catch (...) {
+        error = std::current_exception();
+      }
+    return true;
+  }
+
   const std::int64_t offset_, stride_, input_size_;  // the size: -1 where the input cannot seek
+  const bool jumps_;
   StageCounters& counters_;
   std::int64_t to_drop_ = 0;
 };
@@ -75,7 +108,8 @@ class StrideNode final : public LazyNode {
       : LazyNode(name, fmt::format("{} {}", offset, stride), {std::move(input)}), offset_(offset), stride_(stride) {}
   CursorPtr open(Counters& counters) const override {
     return std::make_unique<StrideCursor>(input().open(counters), offset_, stride_,
-                                          seekable() ? input().cardinality() : -1, counters.of(*this));
+                                          seekable() ? input().cardinality() : -1,
+                                          seekable() && !has_threads_inside(input()), counters.of(*this));
   }
   std::int64_t cardinality() const override {
     const std::int64_t all = input().cardinality();

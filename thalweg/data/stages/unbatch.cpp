@@ -55,8 +55,10 @@ class UnbatchCursor final : public Whole {
     StateWriter writer(before_);
     input_->save(writer);
     row_ = rows_ = 0;
-    batch_ = input_->next();
-    if (batch_) rows_ = rows_of(*batch_);
+    batch_.reset();  // should it throw: the place is behind the batch that failed
+    std::optional<Element> batch = input_->next();
+    if (batch) rows_ = rows_of(*batch);
+    batch_ = std::move(batch);
     return batch_.has_value();
   }
 

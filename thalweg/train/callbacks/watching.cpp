@@ -5,6 +5,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/log.h"
+#include "thalweg/core/mask.h"
 #include "thalweg/train/callbacks.h"
 
 namespace thalweg::train {
@@ -12,7 +13,8 @@ namespace {
 
 bool higher_is_better(const std::string& monitor, Better better) {
   if (better != Better::automatic) return better == Better::higher;
-  for (const char* score : {"accuracy", "auc", "precision", "recall", "f1", "iou", "r2", "top_k"})
+  for (const char* score : {"accuracy", "auc", "precision", "recall", "f1", "fbeta", "iou", "r2", "top_k",
+                            "cosine_similarity", "true_positives", "true_negatives"})
     if (monitor.find(score) != std::string::npos) return true;
   return false;
 }
@@ -93,10 +95,7 @@ class EarlyStopping : public Callback {
 
   void on_epoch_end(Session& session) override {
     if (session.epoch < options_.start_from_epoch || !watch_.look(session.logs)) return;
-    if (watch_.improved() && options_.restore_best_weights) {
-      best_.clear();
-      for (const auto& variable : session.model.variables()) best_.emplace(variable.name(), variable.value());
-    }
+    if (watch_.improved() && options_.restore_best_weights) remember(session.model);
     if (watch_.waited() < std::max(1, options_.patience) || session.epoch == 0) return;
     session.stop(std::isfinite(watch_.best())
                      ? fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(),
@@ -123,6 +122,15 @@ class EarlyStopping : public Callback {
   }
 
  private:
+  // With the masks of the pruned ones, which may have fewer zeros now than in the end.
+  void remember(const nn::Module& model) {
+    best_.clear();
+    for (const auto& variable : model.variables()) {
+      best_.emplace(variable.name(), variable.value());
+      if (const Variable mask = mask_of(variable); mask.defined()) best_.emplace(mask_name(variable), mask.value());
+    }
+  }
+
   const EarlyStoppingOptions options_;
   Watch watch_;
   std::map<std::string, Tensor> best_;
@@ -144,11 +152,9 @@ class ReduceOnPlateau : public Callback {
   void on_end(Session&) override { watch_.end(); }
 
   void on_epoch_end(Session& session) override {
+    if (resting_ > 0) watch_.wait_anew();
     if (!watch_.look(session.logs)) return;
-    if (resting_ > 0) {
-      --resting_;
-      watch_.wait_anew();
-    }
+    if (resting_ > 0 && --resting_ > 0) watch_.wait_anew();
     if (watch_.waited() < std::max(1, options_.patience)) return;
     const double rate = session.optimizer.learning_rate().item<double>();
     if (rate > options_.min_rate)
