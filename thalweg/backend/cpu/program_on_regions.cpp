@@ -72,7 +72,9 @@ class OnRegions {
       return array.as<const std::byte>();
     }
     std::byte* copy = copies_[copied_++];
-    for (std::size_t i = 0; i < times; ++i) std::memcpy(copy + i * bytes, array.data, bytes);
+    std::memcpy(copy, array.data, bytes);
+    for (std::size_t i = 1; i < times; i *= 2)  // twice as many each time: a few calls for many short rows
+      std::memcpy(copy + i * bytes, copy, std::min(i, times - i) * bytes);
     rows_at_once_ = std::min(rows_at_once_, static_cast<std::int64_t>(times));
     return copy;
   }

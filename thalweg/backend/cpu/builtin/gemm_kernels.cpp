@@ -230,8 +230,14 @@ void multiply_blocks(const Product<T>& product, T* packed_a) {
   if (in_place && product.k <= kShallow && product.n <= static_cast<std::int64_t>(HWY_LANES(T)))
     return multiply_narrow(product);
   const bool thin = in_place && product.m <= kThinRows;
+  const bool by_pairs = thin && !product.b_in_place && product.n <= static_cast<std::int64_t>(HWY_LANES(T));
   for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
     const std::int64_t depth = std::min(kBlockDepth, product.k - p);
+    if (by_pairs && product.k - p > kBlockDepth) {
+      multiply_thin_pair(product, p, std::min(kBlockDepth, product.k - p - kBlockDepth));
+      p += kBlockDepth;
+      continue;
+    }
     if (thin) {
       multiply_thin(product, p, depth);
       continue;

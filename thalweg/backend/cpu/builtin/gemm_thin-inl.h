@@ -22,6 +22,22 @@ using thalweg::HWY_NAMESPACE::math::store_first;
 // Rows whose sums, two vectors each, fit the registers.
 constexpr int kThinRows = HWY_TARGET == HWY_AVX3 ? 8 : 6;
 
+// C (+)= sums of kRows rows and kVectors of columns from j on, over one block of the depth.
+template <class T, int kRows, int kVectors>
+HWY_INLINE void add_thin(const Product<T>& product, std::int64_t j, bool add,
+                         const hn::Vec<hn::ScalableTag<T>> (&sums)[kRows][kVectors]) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      T* c = product.c + i * product.ldc + j + v * lanes;
+      const std::int64_t count = product.n - j - v * lanes;
+      store_first(add ? hn::Add(load_first(d, c, count), sums[i][v]) : sums[i][v], d, c, count);
+    }
+}
+
 // kVectors of columns from j on, for one block of the depth: B is read once and in place. Sums have the order of all
 // others: a row's result does not depend on how many there are.
 template <class T, int kRows, int kVectors>
@@ -43,15 +59,37 @@ void thin_kernel(const Product<T>& product, std::int64_t depth_begin, std::int64
       for (int i = 0; i < kRows; ++i)
         sums[i][v] = hn::MulAdd(hn::Set(d, a[i * product.a_row + p * product.a_depth]), row, sums[i][v]);
     }
-  const bool add = product.accumulate || depth_begin > 0;
+  add_thin<T, kRows, kVectors>(product, j, product.accumulate || depth_begin > 0, sums);
+}
+
+// One vector of columns for two blocks of the depth, of which the second may be the shorter one: few rows would wait
+// for their own sums. Each block has its sums, added one after the other, so that they are those of thin_kernel.
+template <class T, int kRows>
+void thin_pair_kernel(const Product<T>& product, std::int64_t depth_begin, std::int64_t second) {
+  const hn::ScalableTag<T> d;
+  const std::int64_t to_next = kBlockDepth * product.b_depth;
+  const T* HWY_RESTRICT a = product.a + depth_begin * product.a_depth;
+  const T* HWY_RESTRICT b = product.b + depth_begin * product.b_depth;
+  hn::Vec<decltype(d)> sums[2][kRows][1];
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      T* c = product.c + i * product.ldc + j + v * lanes;
-      const std::int64_t count = product.n - j - v * lanes;
-      store_first(add ? hn::Add(load_first(d, c, count), sums[i][v]) : sums[i][v], d, c, count);
-    }
+  for (int i = 0; i < kRows; ++i) sums[0][i][0] = sums[1][i][0] = hn::Zero(d);
+  const auto step = [&](auto& block, const T* from_a, const T* from_b) HWY_ATTR {
+    const auto row = load_first(d, from_b, product.n);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) block[i][0] = hn::MulAdd(hn::Set(d, from_a[i * product.a_row]), row, block[i][0]);
+  };
+  for (std::int64_t p = 0; p < kBlockDepth; ++p, a += product.a_depth, b += product.b_depth) {
+    step(sums[0], a, b);
+    if (p < second) step(sums[1], a + kBlockDepth * product.a_depth, b + to_next);
+  }
+  add_thin<T, kRows, 1>(product, 0, product.accumulate || depth_begin > 0, sums[0]);
+  add_thin<T, kRows, 1>(product, 0, true, sums[1]);
+}
+
+template <class T, std::size_t... kIndex>
+constexpr auto thin_pair_kernels(std::index_sequence<kIndex...>) {
+  return std::array<void (*)(const Product<T>&, std::int64_t, std::int64_t), sizeof...(kIndex)>{
+      thin_pair_kernel<T, static_cast<int>(kIndex) + 1>...};
 }
 
 template <class T>
@@ -118,6 +156,13 @@ template <class T, std::size_t... kIndex>
 constexpr auto stream_kernels(std::index_sequence<kIndex...>) {
   return std::array<void (*)(const Product<T>&, std::int64_t, std::int64_t), sizeof...(kIndex)>{
       stream_kernel<T, static_cast<int>(kIndex) + 1>...};
+}
+
+// A product of at most kThinRows rows and one vector of columns for two blocks of the depth.
+template <class T>
+void multiply_thin_pair(const Product<T>& product, std::int64_t depth_begin, std::int64_t second) {
+  constexpr auto kernels = thin_pair_kernels<T>(std::make_index_sequence<kThinRows>());
+  kernels[static_cast<std::size_t>(product.m - 1)](product, depth_begin, second);
 }
 
 // All of a product of at most kThinRows rows for one block of the depth.
