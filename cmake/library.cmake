@@ -26,6 +26,11 @@ else()
   list(FILTER THALWEG_SOURCES EXCLUDE REGEX "/backend/cpu/jit/")
 endif()
 
+# What runs seldom is compiled to be small.
+set(seldom_sources ${THALWEG_SOURCES})
+list(FILTER seldom_sources INCLUDE REGEX "/thalweg/(checkpoint|summary|train)/|/thalweg/plan/file/")
+set_source_files_properties(${seldom_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
+
 # Compiled once; the shared library is for users, the static one lets tests and benchmarks reach the inside.
 add_library(thalweg_objects OBJECT ${THALWEG_SOURCES})
 target_include_directories(thalweg_objects PUBLIC ${CMAKE_SOURCE_DIR})

@@ -54,10 +54,11 @@ class AttentionLayouts : public ::testing::TestWithParam<DType> {
   }
 };
 
-// Sizes with and without padding; few heads, whose gradients of queries are summed from several tasks, and many.
+// Sizes with and without padding, rows near each other and far apart; few heads, whose gradients of queries are summed
+// from several tasks, and many.
 TEST_P(AttentionLayouts, all_give_the_same_bits) {
   for (const Sizes& sizes : {Sizes{2, 3, 5, 5, 4, 4}, Sizes{2, 4, 150, 150, 16, 16}, Sizes{1, 1, 200, 200, 33, 33},
-                             Sizes{1, 5, 67, 259, 32, 20}, Sizes{3, 2, 1, 40, 64, 64}})
+                             Sizes{1, 5, 67, 259, 32, 20}, Sizes{3, 2, 1, 40, 64, 64}, Sizes{1, 8, 140, 140, 64, 64}})
     for (const bool causal : {false, true}) {
       SCOPED_TRACE(::testing::Message() << sizes.queries << " x " << sizes.keys << (causal ? " causal" : ""));
       expect_same(sizes, {.causal = causal});

@@ -134,7 +134,7 @@ cpu::AttentionShape describe(const Scores& op, const List& in) {
           .value_depth = v[3],
           .causal = op.causal,
           .narrow = wide(dtype_of(in[0])) != dtype_of(in[0]),
-          .spread = op.lies() != AttentionLayout::heads_first};
+          .spread = heads_are_spread(op.lies(), q, v, dtype_of(in[0]))};
 }
 
 cpu::AttentionMask describe(const Array& mask) {

@@ -35,6 +35,12 @@ Shape output_shape(AttentionLayout layout, const HeadShapes& shapes) {
   return layout == heads_first ? o : swapped(o);
 }
 
+bool heads_are_spread(AttentionLayout layout, const Shape& q, const Shape& v, DType dtype) {
+  constexpr std::int64_t far = 2048;  // bytes
+  if (layout == heads_first) return false;
+  return (layout == packed ? 3 : 1) * q[1] * std::max(q[3], v[3]) * size_of(dtype) >= far;
+}
+
 cpu::AttentionStrides strides_of(AttentionLayout layout, const cpu::AttentionShape& s) {
   if (layout == heads_first) return cpu::heads_before_rows(s);
   const auto time_before_heads = [&](std::int64_t rows, std::int64_t size, std::int64_t parts) {

@@ -24,6 +24,8 @@ HeadShapes head_shapes(AttentionLayout layout, const Shape& q, const Shape& k, c
 HeadShapes head_shapes(const Shape& packed);
 
 Shape output_shape(AttentionLayout layout, const HeadShapes& shapes);  // of o
+// Whether rows are so far apart that they share few sets of the first-level cache. q, v: as in HeadShapes.
+bool heads_are_spread(AttentionLayout layout, const Shape& q, const Shape& v, DType dtype);
 cpu::AttentionStrides strides_of(AttentionLayout layout, const cpu::AttentionShape& shape);
 
 // Which of the axes [batch, heads] each axis of an operand is, for named_axes_rule; o lies as other operands that are

@@ -14,8 +14,7 @@ struct AttentionShape {
   std::int64_t value_depth;  // of a value and an output
   bool causal = false;       // query i sees keys 0 … i, also where queries and keys differ in number
   bool narrow = false;       // operands are stored in 16 bits: blocks of them are widened into the workspace
-  bool spread = false;  // rows do not follow each other: blocks of them are brought together there, since rows some
-                        // KiB apart share few sets of the first-level cache
+  bool spread = false;       // rows are far apart: blocks of them are brought together there
 
   bool copies_blocks() const { return narrow || spread; }
 };

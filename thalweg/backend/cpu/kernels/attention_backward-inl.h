@@ -56,7 +56,7 @@ class KeyBlocks {
       keys_ = std::min(at_.block, shape_.keys - key_);
       const Rows<T> v = wide_rows(v_.from(key_), keys_, shape_.value_depth, scratch_ + at_.wide_k);
       pack_transposed(v, keys_, shape_.value_depth, scale_, scratch_ + at_.values);
-      const Rows<T> k = dense_rows(k_.from(key_), keys_, shape_.depth, scratch_ + at_.wide_k);
+      const Rows<T> k = close_rows(shape_, k_.from(key_), keys_, shape_.depth, scratch_ + at_.wide_k);
       pack_transposed(k, keys_, shape_.depth, T(1), scratch_ + at_.keys);
       k_rows_ = padded_rows(k, keys_, shape_.depth, scratch_ + at_.k_rows);
       std::fill_n(scratch_ + at_.dk, at_.block * row_, T(0));
@@ -76,8 +76,8 @@ class KeyBlocks {
   // The block of queries from query_ on against the block of keys.
   void add_queries() {
     queries_ = std::min(kQueryBlock, shape_.queries - query_);
-    q_block_ = dense_rows(q_.from(query_), queries_, shape_.depth, scratch_ + at_.wide_q);
-    do_block_ = dense_rows(d_o_.from(query_), queries_, shape_.value_depth, scratch_ + at_.wide_do);
+    q_block_ = close_rows(shape_, q_.from(query_), queries_, shape_.depth, scratch_ + at_.wide_q);
+    do_block_ = close_rows(shape_, d_o_.from(query_), queries_, shape_.value_depth, scratch_ + at_.wide_do);
     if (drops_) load_factors();
     for (std::int64_t slab = 0; slab < keys_; slab += S::kSlab) {
       if (mask_.data != nullptr) load_mask(slab);
@@ -107,7 +107,7 @@ class KeyBlocks {
   }
 
   // Where row r of a slab lies in p and ds [slabs][query block][slab].
-  static HWY_INLINE std::int64_t offset(std::int64_t slab, std::int64_t r) { return slab * kQueryBlock + r * S::kSlab; }
+  HWY_INLINE std::int64_t offset(std::int64_t slab, std::int64_t r) const { return slab * at_.queries + r * S::kSlab; }
 
   // The mask of a slab, in the place of p.
   void load_mask(std::int64_t slab) {

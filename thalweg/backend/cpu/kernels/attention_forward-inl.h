@@ -53,8 +53,8 @@ class QueryBlock {
     const std::int64_t end = last_key(first_ + count_);
     for (std::int64_t key = 0; key < end; key += kKeyBlock) {
       const std::int64_t keys = std::min(kKeyBlock, end - key);
-      keys_ = dense_rows(k_.from(key), std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
-      const Rows<T> v = padded_rows(dense_rows(v_.from(key), keys, shape_.value_depth, wide_values_), keys,
+      keys_ = close_rows(shape_, k_.from(key), std::min(kKeyBlock, shape_.keys - key), shape_.depth, wide_keys_);
+      const Rows<T> v = padded_rows(close_rows(shape_, v_.from(key), keys, shape_.value_depth, wide_values_), keys,
                                     shape_.value_depth, values_);
       for (std::int64_t slab = 0; slab < count_; slab += S::kSlab) {
         const std::int64_t seen = std::min(keys, last_key(first_ + slab + S::kSlab) - key);

@@ -14,6 +14,7 @@ namespace thalweg::cpu {
 // long sequences half as often from outer caches.
 inline constexpr std::int64_t kQueryBlock = 128, kKeyBlock = 128;
 inline constexpr std::int64_t kLargestSlab = 32;  // widest pair of vectors, in elements
+inline constexpr std::int64_t kMostRows = 8;      // of a tile of scores
 inline constexpr std::int64_t kRowPad = 16;       // rows are padded to whole vectors of every target
 
 inline constexpr std::int64_t padded(std::int64_t width) { return divide_up(width, kRowPad) * kRowPad; }
@@ -58,32 +59,35 @@ inline std::int64_t backward_splits(const AttentionShape& s) {
 
 // Queries, their gradients and dq pass by once per block of keys: long sequences, which outer caches or memory hold,
 // take larger blocks. Measured on Zen 4, one core, T = 16384: 512 instead of 128 keys saves 5 %. Every task still gets
-// eight blocks, and scratch at most doubles where the length does.
+// eight blocks, and scratch at most doubles where the length does. Few keys take no room for more.
 inline std::int64_t backward_key_block(const AttentionShape& s) {
-  return std::clamp<std::int64_t>(s.keys / (8 * backward_splits(s)) / kKeyBlock * kKeyBlock, kKeyBlock, 512);
+  const std::int64_t all = std::max<std::int64_t>(divide_up(s.keys, kLargestSlab), 1) * kLargestSlab;
+  return std::min(all,
+                  std::clamp<std::int64_t>(s.keys / (8 * backward_splits(s)) / kKeyBlock * kKeyBlock, kKeyBlock, 512));
 }
 
 // Scratch of one backward task (all or every n-th key block of one head), in elements.
 struct BackwardScratch {
-  std::int64_t block;  // keys
+  std::int64_t block, queries;  // keys and queries at a time
   std::int64_t keys, values, p, ds, dk, dv, q_rows, do_rows, k_rows, dq_rows, wide_k, wide_q, wide_do, total;
   explicit BackwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.depth), value_row = padded(s.value_depth);
     block = backward_key_block(s);
-    keys = 0;                              // k^T [slabs][depth][slab]
-    values = keys + block * row;           // v^T [slabs][value depth][slab]
-    p = values + block * value_row;        // [slabs][query block][slab]
-    ds = p + kQueryBlock * block;          // the same
-    dk = ds + kQueryBlock * block;         // [key block][padded depth]
-    dv = dk + block * row;                 // [key block][padded value depth]
-    dq_rows = dv + block * value_row;      // [query block][padded depth] where dq cannot be used in place
-    q_rows = dq_rows + kQueryBlock * row;  // padded copies where the rows need them
-    k_rows = q_rows + (needs_padding(s.depth) ? kQueryBlock * row : 0);
+    queries = std::min(kQueryBlock, divide_up(s.queries, kMostRows) * kMostRows);
+    keys = 0;                          // k^T [slabs][depth][slab]
+    values = keys + block * row;       // v^T [slabs][value depth][slab]
+    p = values + block * value_row;    // [slabs][query block][slab]
+    ds = p + queries * block;          // the same
+    dk = ds + queries * block;         // [key block][padded depth]
+    dv = dk + block * row;             // [key block][padded value depth]
+    dq_rows = dv + block * value_row;  // [query block][padded depth] where dq cannot be used in place
+    q_rows = dq_rows + queries * row;  // padded copies where the rows need them
+    k_rows = q_rows + (needs_padding(s.depth) ? queries * row : 0);
     do_rows = k_rows + (needs_padding(s.depth) ? block * row : 0);
-    wide_k = do_rows + (needs_padding(s.value_depth) ? kQueryBlock * value_row : 0);
+    wide_k = do_rows + (needs_padding(s.value_depth) ? queries * value_row : 0);
     wide_q = wide_k + (s.copies_blocks() ? block * std::max(row, value_row) : 0);  // first v, then k [key block][depth]
-    wide_do = wide_q + (s.copies_blocks() ? kQueryBlock * row : 0);
-    total = wide_do + (s.copies_blocks() ? kQueryBlock * value_row : 0);
+    wide_do = wide_q + (s.copies_blocks() ? queries * row : 0);
+    total = wide_do + (s.copies_blocks() ? queries * value_row : 0);
   }
 };
 

@@ -29,7 +29,7 @@ struct TileShape {
   static constexpr int kSlab = kVectors * kWidth;
   static constexpr int kRows = HWY_CAP_GE512 ? 8 : 4;
   static constexpr int kOutRows = 4, kOutVectors = HWY_CAP_GE512 ? 4 : 3;
-  static_assert(kSlab <= kLargestSlab && kSlab % kOutRows == 0 && kRows % kOutRows == 0);
+  static_assert(kSlab <= kLargestSlab && kSlab % kOutRows == 0 && kRows % kOutRows == 0 && kMostRows % kRows == 0);
 };
 
 template <class T>
@@ -274,10 +274,10 @@ Rows<T> wide_rows(const Rows<S>& x, std::int64_t rows, std::int64_t width, [[may
     return copied_rows(x, rows, width, copy);
 }
 
-// The same, one row after the other: what is read again and again.
+// The same, brought together where they are spread: what is read again and again.
 template <class T, class S>
-Rows<T> dense_rows(const Rows<S>& x, std::int64_t rows, std::int64_t width, T* copy) {
-  return x.stride == width ? wide_rows(x, rows, width, copy) : copied_rows(x, rows, width, copy);
+Rows<T> close_rows(const AttentionShape& shape, const Rows<S>& x, std::int64_t rows, std::int64_t width, T* copy) {
+  return shape.spread ? copied_rows(x, rows, width, copy) : wide_rows(x, rows, width, copy);
 }
 
 // Rows that tiles may read in whole vectors: x [rows, width] itself, or a copy in `copy` with padded rows.
