@@ -1,5 +1,7 @@
-// How are gradients clipped, and what does it change? Three nets meet the same outlier: without clipping it throws the
-// weights away; clipped by the norm of each variable, or by the norm of all of them together, the step stays small.
+// How do I clip gradients, with Adam in a compiled step, and what does it change? Three nets meet the same outlier.
+// Without clipping it stays in Adam's moments: the first one drags the weights away, the second one makes the steps
+// after it tiny, so that the loss does not come back. Clipped by the norm of each gradient (clip_norm), or by the norm
+// of all of them together (global_clip_norm), one bad batch counts no more than any other. Look at the last lines.
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -10,8 +12,8 @@ namespace {
 
 struct Run {
   tw::nn::Sequential model{{tw::nn::dense(16, tw::tanh), tw::nn::dense(1)}};
-  tw::optim::SGD sgd;
-  explicit Run(const tw::optim::SGDOptions& options) : sgd(options) {}
+  tw::optim::Adam adam;
+  explicit Run(const tw::optim::AdamOptions& options) : adam(options) {}
 
   // The loss, and the norm of all gradients before they are clipped.
   auto step() {
@@ -20,13 +22,13 @@ struct Run {
       const tw::Tensor loss = tw::losses::mean_squared_error(y, model(x));
       const auto variables = model.trainable_variables();
       const auto gradients = tape.gradient(loss, variables);
-      sgd.apply(gradients, variables);
+      adam.apply(gradients, variables);
       return std::vector{loss, tw::global_norm(gradients)};
     });
   }
 };
 
-float last_loss(const char* name, const tw::optim::SGDOptions& options) {
+float last_loss(const char* name, const tw::optim::AdamOptions& options) {
   tw::random::set_seed(4);
   Run run(options);
   const auto step = run.step();
@@ -47,9 +49,9 @@ float last_loss(const char* name, const tw::optim::SGDOptions& options) {
 }  // namespace
 
 int main() {
-  const float free = last_loss("none", {.learning_rate = 0.05});
-  const float each = last_loss("clip_norm", {.learning_rate = 0.05, .clip_norm = 1.0});
-  const float all = last_loss("global", {.learning_rate = 0.05, .global_clip_norm = 1.0});
-  const bool thrown_away = !std::isfinite(free) || free > 1;
+  const float free = last_loss("none", {.learning_rate = 0.01});
+  const float each = last_loss("clip_norm", {.learning_rate = 0.01, .clip_norm = 1.0});
+  const float all = last_loss("global", {.learning_rate = 0.01, .global_clip_norm = 1.0});
+  const bool thrown_away = !std::isfinite(free) || free > 0.5f;
   return thrown_away && each < 0.1f && all < 0.1f ? 0 : 1;
 }
