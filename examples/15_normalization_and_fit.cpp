@@ -26,7 +26,7 @@ struct Net : tw::nn::Module {
   tw::Tensor operator()(const tw::Tensor& x) { return out(hidden(x)); }
 };
 
-// A new net, trained on rows that `normalize` has changed, and its accuracy on others. It is mapped over
+// A new net, trained on rows that `normalize` has changed, and its accuracy on others. The function is mapped over
 // batches: one call does the work of 50.
 template <class Normalize>
 double accuracy_with(const Normalize& normalize, const tw::data::Element& rows, const tw::data::Element& others) {
