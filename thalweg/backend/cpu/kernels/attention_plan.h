@@ -91,10 +91,9 @@ struct BackwardScratch {
   }
 };
 
-// Scratch counts for more where the operands take half the bytes, and where it holds copies of blocks too: with 64 a
-// compiled step on short sequences took more memory than one op by op.
+// Scratch counts for more where the operands take half the bytes.
 inline Slots backward_slots(const AttentionShape& s) {
-  return {s.batch * s.heads * backward_splits(s), s.copies_blocks() ? 16 : 64};
+  return {s.batch * s.heads * backward_splits(s), s.narrow ? 16 : 64};
 }
 
 }  // namespace thalweg::cpu
