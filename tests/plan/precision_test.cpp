@@ -129,7 +129,7 @@ TEST(Precision, budgets_are_kept_and_recomputation_changes_no_bit) {
     const auto& compiled = plan.state().compiled;
     const std::int64_t fixed = compiled.state_bytes + compiled.result_bytes, rest = plan.peak_bytes() - fixed;
     int recomputing = 0, splitting = 0;
-    for (int percent : {95, 90, 85, 80, 70, 60, 50, 40, 30}) {
+    for (int percent : {95, 90, 85, 80, 75, 70, 60, 50, 40, 30}) {
       const std::int64_t budget = fixed + rest * percent / 100;
       const auto step = function(frozen, {.name = "bounded", .memory_budget = budget, .precision = precision});
       try {
