@@ -27,6 +27,13 @@ tw::Tensor merge(const tw::Tensor& x) { return tw::reshape(x, {batch * heads, ti
 // [batch, 1, 1, time]
 tw::Tensor for_all_queries(const tw::Tensor& seen) { return tw::reshape(seen, {batch, 1, 1, time}); }
 
+const tw::Reduce last{.axes = -1, .keepdims = true};
+
+tw::Tensor by_hand(const tw::Tensor& scores) {
+  const auto e = tw::exp(scores - tw::reduce_max(scores, last));
+  return e / tw::reduce_sum(e, last);
+}
+
 const Way ways[] = {
     {"plain",
      [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
@@ -87,6 +94,32 @@ const Way ways[] = {
        const auto shown = tw::cast(for_all_queries(seen), q.dtype());
        const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3;
        return tw::matmul(tw::softmax(scores * shown - 1e9 * (1 - shown)), v);
+     }},
+    {"softmax_by_hand",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       return tw::matmul(by_hand(tw::matmul(q, k, {.transpose_b = true}) * 0.3), v);
+     }},
+    {"softmax_by_hand_of_a_constant_maximum_and_causal",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto below = tw::band_part(tw::ones({time, time}, q.dtype()), -1, 0);
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3 + (1 - below) * -1e9;
+       const auto e = tw::exp(scores - tw::stop_gradient(tw::reduce_max(scores, last)));
+       return tw::matmul(e / tw::reduce_sum(e, last), v);
+     }},
+    {"softmax_by_hand_without_a_maximum_and_padding",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3;
+       const auto e = tw::exp(tw::where(for_all_queries(seen), scores, -1e9));
+       return tw::matmul(e / tw::expand_dims(tw::reduce_sum(e, {.axes = -1}), -1), v);
+     }},
+    {"softmax_by_hand_and_dropout",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto weights = by_hand(tw::matmul(q, k, {.transpose_b = true}) * 0.3);
+       return tw::matmul(tw::dropout(weights, 0.25, {.seed = 5}), v);
+     }},
+    {"exponentials_of_log_softmax",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       return tw::matmul(tw::exp(tw::log_softmax(tw::matmul(q, k, {.transpose_b = true}) * 0.3)), v);
      }},
     {"dropout",
      [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
