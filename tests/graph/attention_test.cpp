@@ -27,6 +27,13 @@ tw::Tensor merge(const tw::Tensor& x) { return tw::reshape(x, {batch * heads, ti
 // [batch, 1, 1, time]
 tw::Tensor for_all_queries(const tw::Tensor& seen) { return tw::reshape(seen, {batch, 1, 1, time}); }
 
+const tw::Reduce last{.axes = -1, .keepdims = true};
+
+tw::Tensor by_hand(const tw::Tensor& scores) {
+  const auto e = tw::exp(scores - tw::reduce_max(scores, last));
+  return e / tw::reduce_sum(e, last);
+}
+
 const Way ways[] = {
     {"plain",
      [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
@@ -69,6 +76,50 @@ const Way ways[] = {
        const auto scores = tw::matmul(merge(q), merge(k), {.transpose_b = true}) * 0.3;
        const auto weights = tw::softmax(tw::where(hidden, -1e9, scores));
        return tw::reshape(tw::matmul(weights, merge(v)), {batch, heads, time, size});
+     }},
+    {"causal_by_multiplication",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto below = tw::reshape(tw::band_part(tw::ones({time, time}, q.dtype()), -1, 0), {1, 1, time, time});
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3;
+       return tw::matmul(tw::softmax(scores * below - 1e10 * (1 - below)), v);
+     }},
+    {"causal_by_multiplication_and_padding",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto below = tw::band_part(tw::ones({time, time}, q.dtype()), -1, 0);
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3 * below + (below - 1) * 1e10;
+       return tw::matmul(tw::softmax(scores + (1 - tw::cast(for_all_queries(seen), q.dtype())) * -1e9), v);
+     }},
+    {"padding_by_multiplication",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto shown = tw::cast(for_all_queries(seen), q.dtype());
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3;
+       return tw::matmul(tw::softmax(scores * shown - 1e9 * (1 - shown)), v);
+     }},
+    {"softmax_by_hand",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       return tw::matmul(by_hand(tw::matmul(q, k, {.transpose_b = true}) * 0.3), v);
+     }},
+    {"softmax_by_hand_of_a_constant_maximum_and_causal",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto below = tw::band_part(tw::ones({time, time}, q.dtype()), -1, 0);
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3 + (1 - below) * -1e9;
+       const auto e = tw::exp(scores - tw::stop_gradient(tw::reduce_max(scores, last)));
+       return tw::matmul(e / tw::reduce_sum(e, last), v);
+     }},
+    {"softmax_by_hand_without_a_maximum_and_padding",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+       const auto scores = tw::matmul(q, k, {.transpose_b = true}) * 0.3;
+       const auto e = tw::exp(tw::where(for_all_queries(seen), scores, -1e9));
+       return tw::matmul(e / tw::expand_dims(tw::reduce_sum(e, {.axes = -1}), -1), v);
+     }},
+    {"softmax_by_hand_and_dropout",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       const auto weights = by_hand(tw::matmul(q, k, {.transpose_b = true}) * 0.3);
+       return tw::matmul(tw::dropout(weights, 0.25, {.seed = 5}), v);
+     }},
+    {"exponentials_of_log_softmax",
+     [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+       return tw::matmul(tw::exp(tw::log_softmax(tw::matmul(q, k, {.transpose_b = true}) * 0.3)), v);
      }},
     {"dropout",
      [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
@@ -174,7 +225,9 @@ TEST(Attention, queries_that_see_no_key_get_the_mean_of_the_values) {
   in[3] = in[3] & tw::reshape(tw::tensor({1.f, 0.f}) > 0, {batch, 1});  // nothing of the second example
   for (const Way& way : ways) {
     const std::string name = way.name;
-    if (name != "padding_by_where" && name != "causal_and_padding" && name != "dropout_and_padding") continue;
+    if (name != "padding_by_where" && name != "padding_by_multiplication" && name != "causal_and_padding" &&
+        name != "dropout_and_padding")
+      continue;
     const auto eager = evaluate(way.attend, true, in), found = compiled(way.attend, true)(in[0], in[1], in[2], in[3]);
     for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << way.name << i;
   }
@@ -250,6 +303,18 @@ TEST(Attention, other_arithmetic_on_scores_stays) {
               const auto strictly_below = tw::band_part(tw::ones({time, time}), -1, 0) - tw::eye(time);
               const auto scores = tw::matmul(q, k, {.transpose_b = true}) + (1 - strictly_below) * -1e9;
               return tw::matmul(tw::softmax(scores), v);  // the first query sees nothing
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              const auto below = tw::band_part(tw::ones({time, time}), -1, 0);
+              return tw::matmul(tw::softmax(tw::matmul(q, k, {.transpose_b = true}) * below), v);  // hides nothing
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              const auto below = tw::band_part(tw::ones({time, time}), -1, 0), next = tw::band_part(below, 1, 0);
+              // Some are set to 0 and stay there.
+              const auto scores = tw::matmul(q, k, {.transpose_b = true}) * next - 1e10 * (1 - below);
+              return tw::matmul(tw::softmax(scores), v);
             }),
             0);
 }

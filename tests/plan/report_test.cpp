@@ -61,6 +61,81 @@ TEST(Report, names_the_parts_of_the_peak_and_the_layers) {
     expect_contains(text, words);
 }
 
+// The variables of one step, updated as gradients appear or not; the biases are small.
+std::string updates_of(tw::optim::Optimizer& optimizer, std::int64_t budget = 0, tw::LossScale* scale = nullptr) {
+  tw::nn::Sequential model({tw::nn::dense(256, tw::tanh), tw::nn::dense(256, tw::tanh), tw::nn::dense(8)});
+  const auto step = tw::function(
+      [&](const tw::Tensor& x, const tw::Tensor& y) {
+        tw::GradientTape tape;
+        const tw::Tensor loss = tw::reduce_mean(tw::square(model(x) - y));
+        const auto variables = model.trainable_variables();
+        const auto gradients = tape.gradient(scale ? scale->scale(loss) : loss, variables);
+        optimizer.apply(gradients, variables, {.loss_scale = scale});
+        return loss;
+      },
+      {.memory_budget = budget});
+  const std::string report = step.plan(tw::Spec{tw::f32, {4096, 96}}, tw::Spec{tw::f32, {4096, 8}}).report();
+  const std::size_t begin = report.find("  updates  ");
+  return begin == std::string::npos ? report : report.substr(begin, report.find('\n', begin) - begin);
+}
+
+TEST(Report, tells_which_updates_wait_and_for_what) {
+  tw::optim::Adam plain, own_norms({.clip_norm = 1.0}), accumulated({.accumulate_steps = 4});
+  for (auto* optimizer : {&plain, &own_norms, &accumulated})
+    expect_contains(updates_of(*optimizer), "3 of 6 as their gradients appear; 3 wait for each other, being small");
+  tw::optim::Adam clipped({.global_clip_norm = 1.0}), scaled, split;
+  expect_contains(updates_of(clipped),
+                  "0 of 6 as their gradients appear; 6 wait for the norm of several gradients (optimizer ");
+  tw::LossScale scale;
+  expect_contains(updates_of(scaled, 0, &scale),
+                  "0 of 6 as their gradients appear; 6 wait for the loss scale's check of all gradients (optimizer "
+                  "limit_skips)");
+  const std::string parts = updates_of(split, 3 * tw::MiB(1));
+  expect_contains(parts, "0 of 6 as their gradients appear; 6 wait for the sums over ");
+  expect_contains(parts, " parts of the batch");
+}
+
+// The rows that the gradient has are computed while the step runs.
+TEST(Report, tells_of_computed_indices_that_updates_wait_for) {
+  tw::nn::Sequential model({tw::nn::embedding({.input_dim = 1000, .output_dim = 64}), tw::nn::flatten(),
+                            tw::nn::dense(64, tw::relu), tw::nn::dense(8)});
+  tw::optim::Adam adam;
+  const auto step = tw::function([&](const tw::Tensor& x) {
+    tw::GradientTape tape;
+    const tw::Tensor loss = tw::reduce_mean(tw::square(model(x)));
+    const auto variables = model.trainable_variables();
+    adam.apply(tape.gradient(loss, variables), variables);
+    return loss;
+  });
+  const tw::Plan& plan = step.plan(tw::Spec{tw::i32, {32, 8}});
+  const char* const reason = "optimizer unsorted_segment_sum, which may refuse its values";
+  expect_contains(plan.report(), std::string("1 of 5 as their gradients appear; 4 wait for ") + reason);
+  const json updates = json::parse(plan.json())["updates"];
+  EXPECT_EQ(updates["variables"], 5);
+  EXPECT_EQ(updates["as_gradients_appear"], 1);
+  EXPECT_EQ(updates["waiting"], json::array({{{"variables", 4}, {"for", reason}}}));
+}
+
+TEST(Report, has_no_updates_where_nothing_is_trained) {
+  const auto f = tw::function([](const tw::Tensor& x) { return tw::exp(x); });
+  const tw::Plan& plan = f.plan(tw::Spec{tw::f32, {100}});
+  EXPECT_EQ(plan.report().find("  updates"), std::string::npos);
+  EXPECT_EQ(json::parse(plan.json())["updates"]["variables"], 0);
+}
+
+// What is read of a variable after its new value was made keeps the new value waiting.
+TEST(Report, tells_of_readers_of_old_values) {
+  tw::Variable w(tw::zeros({300, 400}), {.name = "w"});
+  const auto f = tw::function([&](const tw::Tensor& x) {
+    tw::GradientTape tape;
+    const tw::Tensor old = w.value(), loss = tw::reduce_sum(tw::square(tw::matmul(x, w)));
+    w.assign_sub(tape.gradient(loss, w) * 0.1f);
+    return tw::matmul(tw::sin(w.value()), old, {.transpose_b = true});
+  });
+  expect_contains(f.plan(tw::Spec{tw::f32, {200, 300}}).report(),
+                  "0 of 1 as their gradients appear; 1 waits for matmul, which reads the variable");
+}
+
 TEST(Report, measured_peak_is_the_predicted_one) {
   Net net;
   const auto step = net.step();

@@ -22,6 +22,7 @@ constexpr Pass passes[] = {
     {"rows", multiply_once},
     {"pools", pool_first},
     {"reverses", reverse_first},
+    {"softmax", recognise_softmax},
     {"attention", recognise_attention},
     {"head", recognise_head},
     {"precision", narrow_values},

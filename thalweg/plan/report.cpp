@@ -7,6 +7,7 @@
 #include "thalweg/graph/passes/matching.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/plan/cost.h"
+#include "thalweg/plan/update_times.h"
 
 namespace thalweg {
 namespace {
@@ -98,6 +99,7 @@ void write_choice(Text& text, const PlanState& plan, const Ladder& ladder) {
   }
   const std::string obstacle = ladder.obstacle();
   text.line("the batch", obstacle.empty() ? "can be cut into parts" : "cannot be cut into parts: " + obstacle);
+  if (const UpdateTimes times = update_times(compiled); times.variables > 0) text.line("updates", times.describe());
 }
 
 void write_warnings(Text& text, const Graph& graph) {

@@ -3,6 +3,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/plan/infeasible.h"
 #include "thalweg/plan/report.h"
+#include "thalweg/plan/update_times.h"
 
 namespace thalweg {
 namespace {
@@ -20,6 +21,13 @@ ordered_json json_of(const BudgetAnswer& answer, bool feasible, std::int64_t mic
   for (const auto& item : answer.largest) out["largest"].push_back({{"name", item.name}, {"bytes", item.bytes}});
   out["smallest_feasible_bytes"] = answer.smallest_feasible_bytes;
   out["largest_batch"] = answer.largest_batch ? ordered_json(*answer.largest_batch) : ordered_json();
+  return out;
+}
+
+ordered_json json_of(const UpdateTimes& times) {
+  ordered_json out{{"variables", times.variables}, {"as_gradients_appear", times.at_once}};
+  out["waiting"] = ordered_json::array();
+  for (const auto& wait : times.waits) out["waiting"].push_back({{"variables", wait.variables}, {"for", wait.reason}});
   return out;
 }
 
@@ -46,6 +54,7 @@ std::string Plan::json() const {
   out["nodes"] = compiled.graph.nodes.size();
   const std::string obstacle = ladder.obstacle();
   out["split_obstacle"] = obstacle.empty() ? ordered_json() : ordered_json(obstacle);
+  out["updates"] = json_of(update_times(compiled));
   out["attention_values"] = ordered_json::array();
   for (const auto& value : attention_values(ladder.graph()))
     out["attention_values"].push_back(

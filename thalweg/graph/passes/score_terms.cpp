@@ -7,6 +7,7 @@
 #include "thalweg/core/tracer.h"
 #include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
 
@@ -89,16 +90,33 @@ Term scaled(Term scores, double factor) {
 Term hidden(Term scores, const std::vector<Literal>& seen, double fill, const Shape& shape) {
   if (seen.empty() || (!scores.literals.empty() && scores.masked != shape)) return {};
   scores.literals.insert(scores.literals.end(), seen.begin(), seen.end());
-  scores.fills.push_back(fill);
+  scores.fills.insert(scores.fills.end(), seen.size(), fill);
   scores.masked = shape;
   return scores;
+}
+
+bool contains(const std::vector<Literal>& all, const std::vector<Literal>& some) {
+  return std::all_of(some.begin(), some.end(), [&](const Literal& one) {
+    return std::any_of(all.begin(), all.end(), [&](const Literal& other) { return other.is_same(one); });
+  });
+}
+
+// Whether the scores that are hidden already are those that these literals hide.
+bool hides_the_same(const Term& scores, const std::vector<Literal>& seen, const Shape& shape) {
+  return !seen.empty() && scores.masked == shape && contains(seen, scores.literals) && contains(scores.literals, seen);
 }
 
 Term added(const Term& scores, const Term& other, double sign, const Shape& shape) {
   if (other.is(Kind::number)) return other.number == 0 ? scores : Term{};
   if (!other.is(Kind::choice) || (other.yes != 0 && other.no != 0)) return {};
-  const double fill = other.yes != 0 ? other.yes : other.no;
-  Term result = hidden(scores, literals_where(other, 0), sign * fill, shape);
+  const double fill = sign * (other.yes != 0 ? other.yes : other.no);
+  const std::vector<Literal> seen = literals_where(other, 0);
+  Term result = scores;
+  if (hides_the_same(scores, seen, shape)) {
+    for (double& hiding : result.fills) hiding += fill;
+    return result;
+  }
+  result = hidden(std::move(result), seen, fill, shape);
   result.lowered = true;
   return result;
 }
@@ -122,6 +140,9 @@ Term combine(Row row, const Term& x, const Term& z, const Term& a, const Shape& 
     const Term &scores = left ? x : z, &other = left ? z : x;
     if (row == Row::add) return added(scores, other, 1, shape);
     if (row == Row::subtract && left) return added(scores, other, -1, shape);
+    // Where a choice is 0 scores are set to that, to be lowered later; the others must stay as they are.
+    if (row == Row::multiply && other.is(Kind::choice) && std::min(other.yes, other.no) == 0)
+      return hidden(scores, literals_where(other, 1), 0, shape);
     if (!other.is(Kind::number)) return {};
     if (row == Row::multiply) return scaled(scores, other.number);
     if (row == Row::divide && left) return scaled(scores, 1 / other.number);
@@ -231,6 +252,15 @@ Term ScoreTerms::read_known(ValueId value) {
   if (!std::all_of(all.begin(), all.end(), [&](double x) { return x == low || x == high; })) return {};
   if (low == high) return number(low);
   return choice({{value, tensor.shape(), false, cast(tensor, f64) == high}}, high, low);
+}
+
+bool Literal::is_same(const Literal& other) const {
+  if (shape != other.shape) return false;
+  if (value == other.value) return inverted == other.inverted;
+  if (!known.defined() || !other.known.defined()) return false;
+  const PauseRecording no_tapes;
+  const TraceScope at_once(nullptr);
+  return reduce_all(known == other.known).item<bool>();
 }
 
 bool is_causal(const Tensor& seen) {

@@ -3,6 +3,7 @@
 // Reads elementwise arithmetic on attention scores: how a value follows from a product of queries and keys by scaling
 // and by hiding keys, however that is written:
 //   where(seen, s * 0.125, -1e9)    s / 8 + (1 - cast(seen, f32)) * -1e9    s + constant    s * 0.125 + band_part(…)
+//   s * below - 1e10 * (1 - below)
 #include <unordered_map>
 
 #include "thalweg/graph/passes/matching.h"
@@ -18,9 +19,7 @@ struct Literal {
   Tensor known =
       {};  // if the condition is the same in each call: its values, inverted if it is; boolean, of this shape
 
-  bool is_same(const Literal& other) const {
-    return value == other.value && inverted == other.inverted && shape == other.shape;
-  }
+  bool is_same(const Literal& other) const;
 };
 
 struct Term {
@@ -30,7 +29,7 @@ struct Term {
   double yes = 1, no = 0;              // choice: one if all literals hold, else the other
   std::vector<Literal> literals = {};  // of a choice; of scores: those that a key must meet to be seen
   double scale = 1;                    // of scores
-  std::vector<double> fills = {};      // what hidden scores are set to, or lowered by
+  std::vector<double> fills = {};      // for each of them: what scores are set to, or lowered by, where it fails
   bool lowered = false;                // some are lowered, not set
   Shape masked = {};                   // the shape of the scores where keys are hidden
   std::vector<ValueId> path = {};      // the values from the product to here
