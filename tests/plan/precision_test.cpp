@@ -67,15 +67,15 @@ struct Writing {
 };
 
 // Windows of a periodic text that no window shows whole: rules, not noise.
-std::vector<Tensor> text_batch(int number) {
+std::vector<Tensor> text_batch(int number, int examples = 4) {
   std::vector<std::int64_t> ids, next;
-  for (int example = 0; example < 4; ++example)
+  for (int example = 0; example < examples; ++example)
     for (int i = 0; i < 32; ++i) {
       const int at = 97 * number + 41 * example + i;
       const auto letter = [](int n) { return static_cast<std::int64_t>((n * n / 7 + n % 5) % 32); };
       ids.push_back(letter(at)), next.push_back(letter(at + 1));
     }
-  return {Tensor::from(ids, {4, 32}), Tensor::from(next, {4, 32})};
+  return {Tensor::from(ids, {examples, 32}), Tensor::from(next, {examples, 32})};
 }
 
 double loss_after(Precision precision, int steps) {
@@ -121,7 +121,7 @@ TEST(Precision, budgets_are_kept_and_recomputation_changes_no_bit) {
         all.push_back(gradient.dense());
       return all;
     };
-    const auto batch = text_batch(1);
+    const auto batch = text_batch(1, 16);
     const auto free = function(frozen, {.name = "free", .precision = precision});
     const auto want = free(batch);
     const auto& plan = free.plan(batch);

@@ -40,7 +40,7 @@ class QueryBlock {
     const ForwardScratch at(shape_);
     queries_ = scratch + at.queries, scores_ = scratch + at.scores, output_ = scratch + at.output;
     values_ = scratch + at.values, maximum_ = scratch + at.statistics;
-    wide_keys_ = scratch + at.keys, wide_values_ = wide_keys_ + kKeyBlock * padded(shape_.depth);
+    wide_keys_ = scratch + at.keys, wide_values_ = wide_keys_ + at.key_block * padded(shape_.depth);
     sum_ = maximum_ + block_, shrink_ = sum_ + block_;
     const Rows<Stored> q{a.q + a.strides.q.offset(head, shape_.heads) + first * a.strides.q.row, a.strides.q.row};
     pack_transposed(wide_rows(q, count_, shape_.depth, wide_keys_), count_, shape_.depth, T(1), queries_);

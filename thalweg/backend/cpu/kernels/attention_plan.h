@@ -14,33 +14,37 @@ namespace thalweg::cpu {
 // long sequences half as often from outer caches.
 inline constexpr std::int64_t kQueryBlock = 128, kKeyBlock = 128;
 inline constexpr std::int64_t kLargestSlab = 32;  // widest pair of vectors, in elements
-inline constexpr std::int64_t kMostRows = 8;      // of a tile of scores
 inline constexpr std::int64_t kRowPad = 16;       // rows are padded to whole vectors of every target
 
 inline constexpr std::int64_t padded(std::int64_t width) { return divide_up(width, kRowPad) * kRowPad; }
 inline constexpr bool needs_padding(std::int64_t width) { return width % kRowPad != 0; }
+// Few queries or keys take no room for a whole block.
+inline constexpr std::int64_t shortened(std::int64_t block, std::int64_t rows) {
+  return std::min(block, std::max<std::int64_t>(divide_up(rows, kLargestSlab), 1) * kLargestSlab);
+}
 
 // Keys and values pass by once per block of queries. Beyond the inner caches they are best read half as often, where
 // that leaves 64 tasks. Measured on Zen 4, one core, T = 8192: 256 instead of 128 queries saves 3 % of forward.
 inline constexpr std::int64_t forward_query_block(const AttentionShape& s) {
-  return s.queries >= 2048 && s.batch * s.heads * s.queries >= 64 * 2 * kQueryBlock ? 2 * kQueryBlock : kQueryBlock;
+  const bool large = s.queries >= 2048 && s.batch * s.heads * s.queries >= 64 * 2 * kQueryBlock;
+  return shortened(large ? 2 * kQueryBlock : kQueryBlock, s.queries);
 }
 
 // Scratch of one forward task (a block of queries of one head), in elements.
 struct ForwardScratch {
-  std::int64_t block;  // queries
+  std::int64_t block, key_block;  // queries and keys at a time
   std::int64_t queries, scores, output, values, keys, statistics, total;
   explicit ForwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.value_depth);
-    block = forward_query_block(s);
+    block = forward_query_block(s), key_block = shortened(kKeyBlock, s.keys);
     queries = 0;                                 // q^T [slabs][depth][slab]
     scores = queries + block * padded(s.depth);  // [key block][slab]
-    output = scores + kKeyBlock * kLargestSlab;  // [query block][padded value depth]
+    output = scores + key_block * kLargestSlab;  // [query block][padded value depth]
     values = output + block * row;               // [key block][padded value depth] where v needs it
-    keys = values + (needs_padding(s.value_depth) ? kKeyBlock * row : 0);
+    keys = values + (needs_padding(s.value_depth) ? key_block * row : 0);
     // Copies where operands are narrow or spread: at first the queries, [query block][depth]; then k [key block][depth]
     // and v [key block][value depth].
-    const std::int64_t wide = std::max(block * padded(s.depth), kKeyBlock * (padded(s.depth) + row));
+    const std::int64_t wide = std::max(block * padded(s.depth), key_block * (padded(s.depth) + row));
     statistics = keys + (s.copies_blocks() ? wide : 0);  // [3][query block]
     total = statistics + 3 * block;
   }
@@ -59,11 +63,10 @@ inline std::int64_t backward_splits(const AttentionShape& s) {
 
 // Queries, their gradients and dq pass by once per block of keys: long sequences, which outer caches or memory hold,
 // take larger blocks. Measured on Zen 4, one core, T = 16384: 512 instead of 128 keys saves 5 %. Every task still gets
-// eight blocks, and scratch at most doubles where the length does. Few keys take no room for more.
+// eight blocks, and scratch at most doubles where the length does.
 inline std::int64_t backward_key_block(const AttentionShape& s) {
-  const std::int64_t all = std::max<std::int64_t>(divide_up(s.keys, kLargestSlab), 1) * kLargestSlab;
-  return std::min(all,
-                  std::clamp<std::int64_t>(s.keys / (8 * backward_splits(s)) / kKeyBlock * kKeyBlock, kKeyBlock, 512));
+  const std::int64_t eighth = s.keys / (8 * backward_splits(s)) / kKeyBlock * kKeyBlock;
+  return shortened(std::clamp<std::int64_t>(eighth, kKeyBlock, 512), s.keys);
 }
 
 // Scratch of one backward task (all or every n-th key block of one head), in elements.
@@ -73,7 +76,7 @@ struct BackwardScratch {
   explicit BackwardScratch(const AttentionShape& s) {
     const std::int64_t row = padded(s.depth), value_row = padded(s.value_depth);
     block = backward_key_block(s);
-    queries = std::min(kQueryBlock, divide_up(s.queries, kMostRows) * kMostRows);
+    queries = shortened(kQueryBlock, s.queries);
     keys = 0;                          // k^T [slabs][depth][slab]
     values = keys + block * row;       // v^T [slabs][value depth][slab]
     p = values + block * value_row;    // [slabs][query block][slab]

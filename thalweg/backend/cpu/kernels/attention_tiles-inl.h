@@ -29,7 +29,8 @@ struct TileShape {
   static constexpr int kSlab = kVectors * kWidth;
   static constexpr int kRows = HWY_CAP_GE512 ? 8 : 4;
   static constexpr int kOutRows = 4, kOutVectors = HWY_CAP_GE512 ? 4 : 3;
-  static_assert(kSlab <= kLargestSlab && kSlab % kOutRows == 0 && kRows % kOutRows == 0 && kMostRows % kRows == 0);
+  static_assert(kLargestSlab % kSlab == 0 && kSlab % kOutRows == 0 && kRows % kOutRows == 0 &&
+                kLargestSlab % kRows == 0);
 };
 
 template <class T>
