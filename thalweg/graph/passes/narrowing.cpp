@@ -72,7 +72,8 @@ Rules make_rules() {
 
 // Attention whose operands lie as a later pass chose.
 bool is_laid_out(const Node& node) {
-  return (is_op(node, attention_info()) || is_op(node, attention_backward_info())) && integer_field(node, "layout") != 0;
+  return (is_op(node, attention_info()) || is_op(node, attention_backward_info())) &&
+         integer_field(node, "layout") != 0;
 }
 
 bool is_convolution(const Node& node) {
