@@ -15,6 +15,7 @@
 #include <hwy/foreach_target.h>
 // After foreach_target: compiled once per target.
 #include "thalweg/backend/cpu/builtin/gemm_thin-inl.h"
+#include "thalweg/backend/cpu/builtin/turn-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu::builtin::HWY_NAMESPACE {
@@ -155,6 +156,16 @@ void pack_all(const Product<T>& product, T* panels) {
   }
 }
 
+// to [rows, columns], at most kPackedRows columns, of rows `ld` apart
+template <class T>
+void copy_rows(const T* from, std::int64_t ld, std::int64_t rows, std::int64_t columns, T* to) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t lanes = HWY_LANES(T);
+  for (std::int64_t row = 0; row < rows; ++row, from += ld, to += columns)
+    for (std::int64_t j = 0; j < columns; j += lanes)
+      store_first(load_first(d, from + j, columns - j), d, to + j, columns - j);
+}
+
 template <class T>
 void pack_rows(const Product<T>& product, std::int64_t row, std::int64_t rows, std::int64_t depth_begin,
                std::int64_t depth, T* packed) {
@@ -164,8 +175,9 @@ void pack_rows(const Product<T>& product, std::int64_t row, std::int64_t rows, s
     const T* a = product.a + (row + strips.begin(strip)) * product.a_row + depth_begin * product.a_depth;
     T* to = packed + strips.begin(strip) * depth;
     if (product.a_row == 1) {
-      for (std::int64_t p = 0; p < depth; ++p)
-        for (std::int64_t i = 0; i < size; ++i) to[p * size + i] = a[p * product.a_depth + i];
+      copy_rows(a, product.a_depth, depth, size, to);
+    } else if (product.a_depth == 1) {
+      turn<T>({a, product.a_row}, size, depth, {to, size});
     } else {
       for (std::int64_t i = 0; i < size; ++i)
         for (std::int64_t p = 0; p < depth; ++p) to[p * size + i] = a[i * product.a_row + p * product.a_depth];
