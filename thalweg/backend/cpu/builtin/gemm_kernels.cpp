@@ -34,6 +34,7 @@ template <class T>
 struct Fetch {
   std::span<const T* const> arrays = {};
   std::int64_t first = 0, rows = 0, stride = 0;
+  std::int64_t every = 1;  // steps of the depth for one row
 };
 
 template <class T>
@@ -71,8 +72,12 @@ void strip_kernel(const Strip<T>& s) {
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
   const T* HWY_RESTRICT a = s.a;
   const T* HWY_RESTRICT panel = s.panel;
+  std::int64_t fetched = 0, fetch_at = 0;
   for (std::int64_t p = 0; p < s.depth; ++p) {
-    if (kFetching && p < s.fetch.rows) fetch_row<T, kVectors>(s.fetch, p);
+    if (kFetching && p == fetch_at && fetched < s.fetch.rows) {
+      fetch_row<T, kVectors>(s.fetch, fetched++);
+      fetch_at += s.fetch.every;
+    }
     hn::Vec<decltype(d)> b[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, panel + v * lanes);
@@ -86,7 +91,7 @@ void strip_kernel(const Strip<T>& s) {
     a += kPacked ? kRows : s.a_depth;
     panel += s.panel_row;
   }
-  for (std::int64_t row = s.depth; kFetching && row < s.fetch.rows; ++row) fetch_row<T, kVectors>(s.fetch, row);
+  for (; kFetching && fetched < s.fetch.rows; ++fetched) fetch_row<T, kVectors>(s.fetch, fetched);
   const bool accumulate = s.accumulate;
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
@@ -185,12 +190,17 @@ void pack_rows(const Product<T>& product, std::int64_t row, std::int64_t rows, s
   }
 }
 
-// Of B read in place: what is multiplied after the panel at (depth_begin, j).
+// Of B read in place: this strip's share of what is multiplied after the panel at (depth_begin, j). Were it all asked
+// for by the first strip, that one would wait for memory, which is idle during the others.
 template <class T>
-Fetch<T> next_panel(const Product<T>& product, std::int64_t depth_begin, std::int64_t depth, std::int64_t j) {
+Fetch<T> next_panel(const Product<T>& product, std::int64_t depth_begin, std::int64_t depth, std::int64_t j,
+                    std::int64_t strip, std::int64_t strips) {
   const std::int64_t next = j + 2 * HWY_LANES(T), below = depth_begin + depth;
-  if (next < product.n) return {{&product.b, 1}, depth_begin * product.b_depth + next, depth, product.b_depth};
-  return {{&product.b, 1}, below * product.b_depth, std::min(kBlockDepth, product.k - below), product.b_depth};
+  const bool beside = next < product.n;
+  const std::int64_t rows = beside ? depth : std::min(kBlockDepth, product.k - below);
+  const std::int64_t share = ceil_div(rows, strips), first = std::min(rows, strip * share);
+  const std::int64_t at = ((beside ? depth_begin : below) + first) * product.b_depth + (beside ? next : 0);
+  return {{&product.b, 1}, at, std::min(share, rows - first), product.b_depth, strips};
 }
 
 // All columns of C for rows [row, row + rows) and one block of the depth.
@@ -224,7 +234,7 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
       Strip<T> strip{
           depth,   a,  product.a_row, product.a_depth, b, panel_row, product.c + begin * product.ldc + j, product.ldc,
           columns, add};
-      if (product.b_in_place && i == 0) strip.fetch = next_panel(product, depth_begin, depth, j);
+      if (product.b_in_place) strip.fetch = next_panel(product, depth_begin, depth, j, i, strips.count);
       if (!product.fetch.empty()) strip.fetch = {product.fetch, begin * product.ldc + j, strips.size(i), product.ldc};
       const auto& kernels = one_vector ? narrow : strip.fetch.arrays.empty() ? wide : fetching;
       kernels[static_cast<std::size_t>(strips.size(i) - 1)](strip);
