@@ -1,5 +1,6 @@
 #include "thalweg/ops/elementwise.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -168,6 +169,11 @@ Tensor ternary(Row row, const Operand& x, const Operand& z, const Operand& a) {
 }  // namespace
 
 const RowInfo& row_info(Row row) { return row_infos[static_cast<int>(row)]; }
+
+bool is_light(Row row) {
+  constexpr Row light[] = {Row::relu, Row::relu6, Row::leaky_relu, Row::divide, Row::round_to_bf16, Row::round_to_f16};
+  return row_info(row).kind != RowKind::real || std::ranges::find(light, row) != std::end(light);
+}
 
 const RowInfo* find_row(std::string_view name) {
   for (const auto& info : row_infos)

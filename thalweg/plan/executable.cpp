@@ -15,10 +15,8 @@ namespace {
 // not by memory: a gelu after [2048, 384] [384, 384] loses 4 % as an epilogue.
 bool is_light(const Program& program) {
   constexpr std::size_t most = 6;
-  constexpr Row light[] = {Row::relu, Row::relu6, Row::leaky_relu, Row::divide, Row::round_to_bf16, Row::round_to_f16};
-  return program.instructions.size() <= most && std::ranges::all_of(program.instructions, [&](const Instruction& i) {
-           return row_info(i.row).kind != RowKind::real || std::ranges::find(light, i.row) != std::end(light);
-         });
+  return program.instructions.size() <= most &&
+         std::ranges::all_of(program.instructions, [](const Instruction& i) { return is_light(i.row); });
 }
 
 }  // namespace

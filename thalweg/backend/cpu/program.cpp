@@ -14,8 +14,7 @@
 namespace thalweg {
 namespace {
 
-constexpr std::int64_t chunk = 256;            // elements; 128 to 256 measured best
-constexpr std::int64_t task_size = 32 * 1024;  // elements; below one task nothing goes to the pool
+constexpr std::int64_t chunk = 256;  // elements; 128 to 256 measured best
 // Elements from which on sources are prefetched. Adam over 2^20 floats, one thread of a Zen 4: 1.66 ns an element
 // without, 1.12 ns with it; what lies in the caches loses 4 % by it.
 constexpr std::int64_t prefetch_size = 512 * 1024;
@@ -169,14 +168,22 @@ void with_execution(const Program& program, Arrays in, const Shape& shape, Array
   f(Execution<T>(program, in, shape, out));
 }
 
+// Elements of a task. Where there are few in all, tasks are small, so that no thread waits long for the last one.
+std::int64_t task_size(const Program& program, std::int64_t n) {
+  constexpr std::int64_t few = 512 * 1024, small = 8 * 1024, large = 32 * 1024;
+  const bool light = std::ranges::all_of(program.instructions, [](const Instruction& i) { return is_light(i.row); });
+  if (n <= (light ? large : 2 * small)) return n;  // nothing goes to the pool
+  return n <= few ? small : large;
+}
+
 template <class T>
 void execute(const Program& program, Arrays in, Arrays out) {
-  const std::int64_t n = out[0].size();
+  const std::int64_t n = out[0].size(), task = task_size(program, n);
   with_execution<T>(program, in, out[0].shape(), out, [&](const auto& execution) {
-    if (n <= task_size)
+    if (task == n)
       execution.run(0, n, out, 0);
     else
-      parallel_ranges(n, task_size, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end, out, 0); });
+      parallel_ranges(n, task, [&](std::int64_t begin, std::int64_t end) { execution.run(begin, end, out, 0); });
   });
 }
 
