@@ -311,12 +311,32 @@ TEST(Attention, other_arithmetic_on_scores_stays) {
             }),
             0);
   EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              const auto below = tw::cast(tw::band_part(tw::ones({time, time}), -1, 0), tw::boolean);
+              const auto late = tw::arange(time) >= time / 2;
+              const auto scores = tw::where(late, tw::matmul(q, k, {.transpose_b = true}), -1e9);
+              return tw::matmul(tw::softmax(tw::where(below, scores, -1e9)), v);  // both leave the first query nothing
+            }),
+            0);
+  EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
               const auto below = tw::band_part(tw::ones({time, time}), -1, 0), next = tw::band_part(below, 1, 0);
               // Some are set to 0 and stay there.
               const auto scores = tw::matmul(q, k, {.transpose_b = true}) * next - 1e10 * (1 - below);
               return tw::matmul(tw::softmax(scores), v);
             }),
             0);
+}
+
+// Where a query sees no key, those that are hidden by the highest number have its weights.
+TEST(Attention, keys_that_are_hidden_by_several_numbers_keep_their_order) {
+  const Attend attend = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+    const auto below = tw::cast(tw::band_part(tw::ones({time, time}), -1, 0), tw::boolean);
+    const auto scores = tw::where(below, tw::matmul(q, k, {.transpose_b = true}), -1e10);
+    return tw::matmul(tw::softmax(tw::where(for_all_queries(seen), scores, -1e9)), v);
+  };
+  auto in = make_inputs(tw::f64);
+  in[3] = in[3] & tw::reshape(tw::tensor({1.f, 0.f}) > 0, {batch, 1});
+  const auto eager = evaluate(attend, true, in), found = compiled(attend, true)(in[0], in[1], in[2], in[3]);
+  for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << i;
 }
 
 TEST(Attention, is_found_in_every_layer) {

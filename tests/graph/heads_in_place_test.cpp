@@ -113,6 +113,32 @@ TEST(HeadsInPlace, operands_of_unlike_origin_stay) {
   EXPECT_EQ(print(heads_in_place(swapped)), print(swapped));
 }
 
+// Six parts of nothing are no queries, keys and values, though every part has the shape of the others.
+TEST(HeadsInPlace, parts_of_more_than_three_stay) {
+  const Graph graph = traced({{f32, {0, 5, 6, 2, 4}}}, [](const List& x) {
+    const auto parts = split(transpose(x[0], {2, 0, 3, 1, 4}), 3, 0);
+    const auto heads = [&](std::size_t i) { return reshape(parts[i], {0, 2, 5, 4}); };
+    return List{heads_first(attention(heads(0), heads(1), heads(2)))};
+  });
+  EXPECT_EQ(print(heads_in_place(graph)).find("layout = 2"), std::string::npos);
+}
+
+// Gradients may be put together in another way than the parts were.
+TEST(HeadsInPlace, gradients_of_other_shapes_are_joined_as_they_are) {
+  const auto f = [](const List& x) {
+    GradientTape tape;
+    const auto parts = unstack(transpose(x[0], {2, 0, 3, 1, 4}), 0);
+    for (const Tensor& part : parts) tape.watch(part);
+    const Tensor o = heads_first(attention(parts[0], parts[1], parts[2]));
+    List gradients;
+    for (const Gradient& gradient : tape.gradient(o, parts, {.output_gradients = {x[1]}}))
+      gradients.push_back(reshape(gradient, {1, 2, 5, 2, 4}));
+    return List{transpose(concat(gradients, 0), {1, 3, 0, 2, 4})};
+  };
+  const List values{random::normal({2, 5, 3, 2, 4}, {.seed = 1}), random::normal({2, 5, 2, 4}, {.seed = 2})};
+  EXPECT_TRUE(same_bits(function(f)(values)[0], f(values)[0]));
+}
+
 // Gradients that are read by something else than the product are turned back.
 TEST(HeadsInPlace, gradients_have_any_readers) {
   const Graph graph = traced(together, [](const List& x) {

@@ -36,6 +36,10 @@ TEST(File, nodes_that_only_a_stranger_makes_are_refused) {
   EXPECT_NO_THROW(check_node(attention_backward_info(), {q, q, q, q, statistics, q}));
   EXPECT_THROW(check_node(attention_backward_info(), {q, q, q, q, q, q}), Error);
   EXPECT_THROW(check_node(attention_backward_info(), {q, q, q, q, statistics, q, {i64, {4}}}), Error);  // drops nothing
+  const Spec packed{f32, {1, 2, 3, 1, 4}}, mask{boolean, {2, 2}}, state{i64, {4}};
+  const FieldValue layout("layout", std::int64_t{2}), rate("rate", 0.25);
+  EXPECT_NO_THROW(check_node(attention_info(), {packed, mask, state}, {layout, rate}));
+  EXPECT_THROW(check_node(attention_info(), {packed, mask, mask, state}, {layout, rate}), Error);  // one mask is enough
   EXPECT_THROW(check_node(batch_norm_pool_info(), {{f16, {1, 2, 4}}, row, row}), Error);
   EXPECT_THROW(check_node(matmul_info(), {x, {f64, {4, 2}}}), Error);
   EXPECT_THROW(check_node(concat_info(), {x, x}, "axis", 7), Error);

@@ -230,6 +230,32 @@ TEST(StepFile, lengths_are_padded_as_before_it_was_saved) {
   EXPECT_EQ(outer(twos(5)).item<float>(), 6);
 }
 
+// The first call brings a mask of its own, the others leave it to the buckets: one plan serves both.
+TEST(StepFile, masks_may_be_given_or_left_to_the_buckets) {
+  const Place place;
+  const auto total = tw::function(
+      [](const tw::Tensor& x, const tw::Tensor& mask) { return tw::reduce_sum(x * tw::cast(mask, tw::f32)); },
+      {.name = "total", .buckets = {.axis = 0, .sizes = {8}}});
+  total(tw::ones({8}), tw::ones({8}, tw::boolean));
+  EXPECT_EQ(total(tw::ones({5})).item<float>(), 5);
+  EXPECT_EQ(total.stats().traces, 1);
+  total.save(place.path);
+  const auto again = tw::load_function(place.path);
+  EXPECT_EQ(again(tw::ones({5})).item<float>(), 5);
+  EXPECT_EQ(again(tw::ones({3}), tw::arange(3) < 2).item<float>(), 2);
+}
+
+// A bucket that no trace was made for is not filled before that is known.
+TEST(StepFile, arguments_are_padded_for_a_trace_alone) {
+  const Place place;
+  const auto total = tw::function([](const tw::Tensor& x) { return tw::reduce_sum(x); },
+                                  {.name = "total", .buckets = {.axis = 0, .sizes = {8, std::int64_t{1} << 40}}});
+  EXPECT_EQ(total(tw::ones({5})).item<float>(), 5);
+  total.save(place.path);
+  const auto again = tw::load_function(place.path);
+  EXPECT_NE(message_of(tw::ErrorCode::not_found, [&] { again(tw::ones({9})); }).find("f32 [9]"), std::string::npos);
+}
+
 TEST(StepFile, equal_names_are_told_apart) {
   const Place place;
   const tw::Variable a(tw::tensor({1.f}), {.name = "w"}), b(tw::tensor({2.f}), {.name = "w"}),

@@ -95,6 +95,18 @@ TEST(Report, tells_which_updates_wait_and_for_what) {
   expect_contains(parts, " parts of the batch");
 }
 
+// Gradients that are given, and so come from no node, wait for their norm as well.
+TEST(Report, tells_of_norms_of_gradients_that_are_given) {
+  tw::Variable a(tw::ones({64, 64}), {.name = "a"}), b(tw::ones({64, 64}), {.name = "b"});
+  const auto step = tw::function([&](const tw::Tensor& x, const tw::Tensor& y) {
+    const tw::Tensor norm = tw::sqrt(tw::reduce_sum(tw::square(x)) + tw::reduce_sum(tw::square(y)));
+    a.assign_sub(x / norm);
+    b.assign_sub(y / norm);
+  });
+  const tw::Spec spec{tw::f32, {64, 64}};
+  expect_contains(step.plan(spec, spec).report(), "2 wait for the norm of several gradients");
+}
+
 // The rows that the gradient has are computed while the step runs.
 TEST(Report, tells_of_computed_indices_that_updates_wait_for) {
   tw::nn::Sequential model({tw::nn::embedding({.input_dim = 1000, .output_dim = 64}), tw::nn::flatten(),

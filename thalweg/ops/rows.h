@@ -31,7 +31,7 @@ struct RowInfo {
 };
 
 const RowInfo& row_info(Row row);
-bool is_light(Row row);  // a few of the processor's instructions: no exponential or the like
+bool is_light(Row row);                          // a few of the processor's instructions: no exponential or the like
 const RowInfo* find_row(std::string_view name);  // null: none of that name
 
 }  // namespace thalweg

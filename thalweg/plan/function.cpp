@@ -323,9 +323,14 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
 std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, Body body, bool with_mask) {
   const std::string signature =
       signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
-  if (auto known = find(signature)) return known;
+  const auto known = [&] {
+    auto plan = find(signature);
+    if (plan && with_mask) plan->state().with_mask = true;  // the call that traced may have brought one of its own
+    return plan;
+  };
+  if (auto plan = known()) return plan;
   std::lock_guard lock(tracing);
-  if (auto known = find(signature)) return known;
+  if (auto plan = known()) return plan;
   check_alive();
   return make(arguments, body, with_mask, signature);
 }

@@ -1,6 +1,7 @@
 #include "thalweg/plan/loaded_function.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/ordinal.h"
@@ -25,39 +26,53 @@ class TrainingScope {
   bool outer_;
 };
 
+using Traces = std::unordered_map<std::string, const SavedGraph*>;  // by their signatures
+
+std::string signature_of(const detail::Flat& arguments, const Scopes& scopes) {
+  return signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes);
+}
+
 // The trace for such arguments, made under this thread's switches or else under others.
-const SavedGraph* find_graph(const StepEntry& entry, const detail::Flat& arguments) {
-  for (const bool training : {scopes().training, !scopes().training}) {
-    const std::string wanted =
-        signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, {.training = training});
-    for (const auto& saved : entry.graphs)
-      if (signature_of(*saved) == wanted) return saved.get();
-  }
+const SavedGraph* find_trace(const Traces& traces, const detail::Flat& arguments) {
+  for (const bool training : {scopes().training, !scopes().training})
+    if (const auto found = traces.find(signature_of(arguments, {.training = training})); found != traces.end())
+      return found->second;
   return nullptr;
 }
 
-// The arguments as a trace of the file has them: as they are, or padded to a bucket, with or without its mask.
-detail::Flat fitted(const StepEntry& entry, const detail::Flat& arguments) {
-  const Buckets& buckets = entry.options.buckets;
-  if (buckets.sizes.empty() || find_graph(entry, arguments)) return arguments;
-  for (const bool with_mask : {true, false}) {
-    const detail::Flat padded{pad_to_bucket(buckets, entry.options.name, arguments.tensors, with_mask),
-                              arguments.sizes};
-    const SavedGraph* found = find_graph(entry, padded);
-    if (found && found->with_mask == with_mask) return padded;
-  }
-  return arguments;
+// Stand-ins of the same shapes, without values: to pad them costs nothing.
+detail::Flat outline(const detail::Flat& arguments) {
+  detail::Flat shapes{{}, arguments.sizes};
+  for (const Tensor& argument : arguments.tensors) detail::flatten(shapes, argument.spec());
+  return shapes;
 }
 
-const SavedGraph& graph_for(const StepEntry& entry, const detail::Flat& arguments) {
-  if (const auto* found = find_graph(entry, arguments)) return *found;
+detail::Flat padded(const FunctionOptions& options, const detail::Flat& arguments, bool with_mask) {
+  return {pad_to_bucket(options.buckets, options.name, arguments.tensors, with_mask), arguments.sizes};
+}
+
+struct Fitted {
+  const SavedGraph& trace;
+  detail::Flat arguments;
+};
+
+// The arguments as a trace of the file has them: as they are, or padded to a bucket, with or without its mask.
+Fitted fitted(const StepEntry& entry, const Traces& traces, const detail::Flat& given) {
+  if (const auto* found = find_trace(traces, given)) return {*found, given};
+  const bool has_buckets = !entry.options.buckets.sizes.empty();
+  for (const bool with_mask : {true, false}) {
+    if (!has_buckets) break;
+    const auto* found = [&] {
+      const TraceScope outside(nullptr);
+      return find_trace(traces, padded(entry.options, outline(given), with_mask));
+    }();
+    if (found && (found->with_mask || !with_mask)) return {*found, padded(entry.options, given, with_mask)};
+  }
   std::string list;
   for (const auto& saved : entry.graphs) list += "\n  " + describe_signature(signature_of(*saved));
-  const std::string wanted =
-      signature_of(arguments.tensors, {arguments.sizes.begin(), arguments.sizes.end()}, scopes());
   TW_FAIL(not_found, "load_function", "call the function with such arguments before it is saved",
-          "\"{}\" was not saved for the arguments {}; it was for{}", entry.options.name, describe_signature(wanted),
-          list);
+          "\"{}\" was not saved for the arguments {}; it was for{}", entry.options.name,
+          describe_signature(signature_of(given, scopes())), list);
 }
 
 // In another function the random ops get numbers of that one: outside of branches and loops those that they would have
@@ -114,11 +129,27 @@ class Renumbering {
   std::map<std::int64_t, std::int64_t> fresh_;
 };
 
+// Inside another function's trace the graph becomes part of that one.
+detail::Flat inlined(const SavedGraph& saved, const detail::Flat& arguments) {
+  Graph graph = saved.graph;
+  if (graph.random_state >= 0) Renumbering().run(graph, {graph.random_state});
+  Tensors inputs = arguments.tensors;
+  for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
+  if (graph.random_state >= 0) inputs.push_back(tracer()->random_state());
+  Tensors results = replay(as_pure_graph(graph), {inputs.data(), inputs.size()});
+  std::size_t update = graph.results.size();
+  for (auto& variable : graph.variables)
+    if (variable.update >= 0) variable.variable.assign(results[update++]);
+  results.resize(graph.results.size());
+  return {std::move(results), saved.result_sizes};
+}
+
 }  // namespace
 
 struct LoadedFunction::File {
   StepFile step;
   std::vector<std::unique_ptr<detail::FunctionCore>> cores;  // of the entries
+  std::vector<Traces> traces;                                // of the entries
 };
 
 const Tensor& LoadedResults::operator[](std::size_t i) const {
@@ -160,41 +191,28 @@ LoadedFunction LoadedFunction::entry(const std::string& name) const {
           "the file has no function \"{}\": it has {}", name, list);
 }
 
-// Inside another function's trace the graph becomes part of that one.
-detail::Flat LoadedFunction::inlined(const detail::Flat& arguments) const {
-  const SavedGraph& saved = graph_for(file_->step.entries[entry_], arguments);
-  Graph graph = saved.graph;
-  if (graph.random_state >= 0) Renumbering().run(graph, {graph.random_state});
-  Tensors inputs = arguments.tensors;
-  for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
-  if (graph.random_state >= 0) inputs.push_back(tracer()->random_state());
-  Tensors results = replay(as_pure_graph(graph), {inputs.data(), inputs.size()});
-  std::size_t update = graph.results.size();
-  for (auto& variable : graph.variables)
-    if (variable.update >= 0) variable.variable.assign(results[update++]);
-  results.resize(graph.results.size());
-  return {std::move(results), saved.result_sizes};
-}
-
 LoadedResults LoadedFunction::call(const detail::Flat& given) const {
-  const detail::Flat arguments = fitted(file_->step.entries[entry_], given);
-  const TrainingScope as_saved(graph_for(file_->step.entries[entry_], arguments).scopes.training);
-  const auto body = [this](const detail::Flat& symbols) { return inlined(symbols); };
+  const auto [trace, arguments] = fitted(file_->step.entries[entry_], file_->traces[entry_], given);
+  const TrainingScope as_saved(trace.scopes.training);
+  const auto body = [&saved = trace](const detail::Flat& symbols) { return inlined(saved, symbols); };
   return LoadedResults(file_->cores[entry_]->call(arguments, body).tensors);
 }
 
 const Plan& LoadedFunction::plan_of(const detail::Flat& given) const {
-  const detail::Flat arguments = fitted(file_->step.entries[entry_], given);
-  const TrainingScope as_saved(graph_for(file_->step.entries[entry_], arguments).scopes.training);
-  const auto body = [this](const detail::Flat& symbols) { return inlined(symbols); };
+  const auto [trace, arguments] = fitted(file_->step.entries[entry_], file_->traces[entry_], given);
+  const TrainingScope as_saved(trace.scopes.training);
+  const auto body = [&saved = trace](const detail::Flat& symbols) { return inlined(saved, symbols); };
   return file_->cores[entry_]->plan(arguments, body);
 }
 
 LoadedFunction load_function(const std::string& path) {
   auto file = std::make_shared<LoadedFunction::File>();
   file->step = read_step(path);
-  for (const auto& entry : file->step.entries)
+  for (const auto& entry : file->step.entries) {
     file->cores.push_back(std::make_unique<detail::FunctionCore>(entry.options, entry.graphs, file->step.numbers));
+    Traces& traces = file->traces.emplace_back();
+    for (const auto& saved : entry.graphs) traces.emplace(signature_of(*saved), saved.get());
+  }
   return {std::move(file), 0};
 }
 

@@ -57,7 +57,6 @@ class TW_API LoadedFunction {
   friend TW_API LoadedFunction load_function(const std::string& path);
   LoadedResults call(const detail::Flat& given) const;
   const Plan& plan_of(const detail::Flat& given) const;
-  detail::Flat inlined(const detail::Flat& arguments) const;
 
   std::shared_ptr<const File> file_;
   std::size_t entry_;

@@ -22,7 +22,7 @@ struct PlanState {
   std::vector<Trace::Touched> touched;
   Scopes scopes = {};                                     // while it was traced
   SmallVector<int, 4> argument_sizes = {}, result_sizes;  // lengths of the lists among them
-  bool with_mask = false;                                 // the last argument is the mask of the buckets
+  std::atomic<bool> with_mask{false};                     // the last argument may be the mask of the buckets
   std::optional<std::uint64_t> seed = {};                 // of random ops; none: that of the process
   std::vector<std::shared_ptr<VariableGate>> gates;
   bool assigns = false;

@@ -12,7 +12,7 @@ struct SavedGraph {
   Scopes scopes;                                     // while it was traced
   SmallVector<int, 4> argument_sizes, result_sizes;  // lengths of the lists among them
   Graph graph;                                       // before the passes
-  bool with_mask = false;                            // the last argument is the mask of the buckets
+  bool with_mask = false;                            // the last argument may be the mask of the buckets
 };
 
 // The signature that its calls have; see signature.h.

@@ -161,7 +161,7 @@ class Analysis {
       for (ValueId input : part.inputs)
         if (own && seen.insert(input).second) left.push_back(input);
     }
-    if (given < 0 || found.number_at < given) found.number_at = -1;
+    if (found.number_at < (given < 0 ? found.gradient : given)) found.number_at = -1;
     return found;
   }
 

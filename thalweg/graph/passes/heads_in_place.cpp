@@ -23,6 +23,7 @@ using Axes = std::vector<std::int64_t>;
 const Axes heads_and_time{0, 2, 1, 3};         // either way
 const Axes parts_in_front{2, 0, 3, 1, 4};      // [batch, time, 3, heads, size] -> [3, batch, heads, time, size]
 const Axes parts_side_by_side{1, 3, 0, 2, 4};  // and back
+const Axes one_each{1, 1, 1};                  // of the three parts
 
 struct Operands {
   AttentionLayout layout;
@@ -69,7 +70,8 @@ class InPlace {
 
   ValueId packed(const Node& node) const {
     const Node* split = view_.maker(view_.behind_reshapes(node.inputs[0]));
-    if (!split || !is_op(*split, split_info()) || integer_field(*split, "axis") != 0 || split->outputs.size() != 3)
+    if (!split || !is_op(*split, split_info()) || integer_field(*split, "axis") != 0 ||
+        integers_field(*split, "sizes") != one_each)
       return -1;
     const Node* transpose = view_.maker(split->inputs[0]);
     if (!is_transpose(transpose, parts_in_front)) return -1;
@@ -141,10 +143,10 @@ class InPlace {
   void replace_parts(int before, const Node& node, ValueId all) {
     for (const Reader& reader : view_.readers(node.outputs[0]))
       if (const Node& joined = view_.node(reader.node); joins(joined, node)) edits_.replace(joined.outputs[0], all);
-    const auto sizes = Axes{1, 1, 1};
-    const ValueIds parts = edits_.insert(
-        before, split_info(), make_attributes(split_info(), {{"sizes", std::span(sizes)}, {"axis", std::int64_t{0}}}),
-        {transposed(before, all, parts_in_front)});
+    const ValueIds parts =
+        edits_.insert(before, split_info(),
+                      make_attributes(split_info(), {{"sizes", std::span(one_each)}, {"axis", std::int64_t{0}}}),
+                      {transposed(before, all, parts_in_front)});
     for (std::size_t i = 0; i < 3; ++i)
       edits_.replace(node.outputs[i], edits_.reshape(before, parts[i], edits_.spec(node.outputs[i]).shape));
   }
@@ -154,10 +156,13 @@ class InPlace {
     if (!is_op(joined, concat_info()) || joined.inputs.size() != 3 || integer_field(joined, "axis") != 0 ||
         integers_field(joined, "perm") != parts_side_by_side)
       return false;
-    for (std::size_t i = 0; i < 3; ++i)
-      if (view_.behind_reshapes(joined.inputs[i]) != gradients.outputs[i] ||
-          view_.graph().spec(joined.inputs[i]).shape[0] != 1)
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Shape &part = view_.graph().spec(joined.inputs[i]).shape,
+                  &gradient = view_.graph().spec(gradients.outputs[i]).shape;
+      if (view_.behind_reshapes(joined.inputs[i]) != gradients.outputs[i] || part.rank() != 5 || part[0] != 1 ||
+          part.suffix(1) != gradient)
         return false;
+    }
     return true;
   }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/passes/score_terms.h"
@@ -213,10 +214,9 @@ class Recogniser {
     const bool any = !match.scores.literals.empty();
     if (any && match.scores.masked.size() != scores.size()) return false;
     for (const Literal& literal : match.scores.literals)
-      if (literal.known.defined() &&
-          (literal.known.shape().last() != scores.last() || leaves_rows_empty(literal.known)))
-        return false;
-    return !any || match.scores.masked.rank() <= 4;
+      if (literal.known.defined() && literal.known.shape().last() != scores.last()) return false;
+    return !any || (match.scores.masked.rank() <= 4 && !leaves_rows_empty(match.scores.literals) &&
+                    !prefers_some_hidden(match.scores));
   }
 
   // The first axes of [batch, heads, queries, keys].
@@ -257,12 +257,24 @@ class Recogniser {
     return mask;
   }
 
-  // Whether a query that sees no key has equal weights for all of them, and there may be one.
-  static bool gives_means(const Term& scores) {
+  // Whether scores are set to numbers where keys are hidden, and there may be a query that sees none.
+  static bool sets_all_of_some(const Term& scores) {
     const auto is_given = [](const Literal& literal) { return !literal.known.defined(); };
+    return !scores.lowered && std::any_of(scores.literals.begin(), scores.literals.end(), is_given);
+  }
+
+  // Whether such a query has equal weights for all keys.
+  static bool gives_means(const Term& scores) {
     const auto is_first = [&](double fill) { return std::isfinite(fill) && fill == scores.fills[0]; };
-    return !scores.lowered && std::any_of(scores.literals.begin(), scores.literals.end(), is_given) &&
-           std::all_of(scores.fills.begin(), scores.fills.end(), is_first);
+    return sets_all_of_some(scores) && std::ranges::all_of(scores.fills, is_first);
+  }
+
+  // Whether it has weights for those alone that are hidden by the highest of several numbers.
+  static bool prefers_some_hidden(const Term& scores) {
+    std::set<double> fills;
+    for (const double fill : scores.fills)
+      if (std::isfinite(fill)) fills.insert(fill);
+    return sets_all_of_some(scores) && fills.size() > 1;
   }
 
   ValueId number(double value, DType dtype) { return edits_.add_constant(scalar(value, dtype)); }

@@ -275,14 +275,13 @@ bool is_causal(const Tensor& seen) {
   return true;
 }
 
-bool leaves_rows_empty(const Tensor& seen) {
-  const std::vector<double> all = numbers(seen);
-  const auto keys = static_cast<std::size_t>(seen.shape().last());
-  for (std::size_t row = 0; row < all.size(); row += keys) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(row);
-    if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(keys), [](double x) { return x == 0; })) return true;
-  }
-  return false;
+bool leaves_rows_empty(const std::vector<Literal>& literals) {
+  const PauseRecording no_tapes;
+  const TraceScope at_once(nullptr);
+  Tensor seen;
+  for (const Literal& literal : literals)
+    if (literal.known.defined()) seen = seen.defined() ? logical_and(seen, literal.known) : literal.known;
+  return seen.defined() && !reduce_all(reduce_any(seen, {.axes = {-1}})).item<bool>();
 }
 
 }  // namespace thalweg

@@ -60,7 +60,7 @@ class ScoreTerms {
 
 // A boolean [queries, keys], whatever axes of size 1 in front, by which query i sees keys 0 … i.
 bool is_causal(const Tensor& seen);
-// Some query sees no key.
-bool leaves_rows_empty(const Tensor& seen);
+// Some query sees no key, by those alone that are the same in each call.
+bool leaves_rows_empty(const std::vector<Literal>& literals);
 
 }  // namespace thalweg

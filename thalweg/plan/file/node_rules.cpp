@@ -319,7 +319,7 @@ void check_attention(const Subject& s, int operands) {
   const double rate = s.fraction("rate");
   s.require(rate >= 0 && rate < 1 && s.number("first") >= 0, "a rate of dropout");
   if (has_state(s, operands)) check_state(s, s.size() - 1);
-  s.require(s.size() < operands + 2 || has_state(s, operands), "a mask and a random state");
+  s.require(s.size() <= operands + 1 + has_state(s, operands), "a mask and a random state");
 }
 void attention(const Subject& s) { check_attention(s, check_parts(s)); }
 // q, k, v, o, statistics, do [, mask] [, state]

@@ -94,9 +94,10 @@ struct BackwardScratch {
   }
 };
 
-// Scratch counts for more where the operands take half the bytes.
+// Scratch counts for more where the operands take half the bytes, or are short: a block is larger than they are.
 inline Slots backward_slots(const AttentionShape& s) {
-  return {s.batch * s.heads * backward_splits(s), s.narrow ? 16 : 64};
+  const bool is_short = s.queries <= kLargestSlab && s.keys <= kLargestSlab;
+  return {s.batch * s.heads * backward_splits(s), s.narrow || is_short ? 16 : 64};
 }
 
 }  // namespace thalweg::cpu
