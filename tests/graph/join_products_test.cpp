@@ -273,6 +273,32 @@ TEST(JoinProducts, the_norm_keeps_its_digits_where_rows_cancel) {
   EXPECT_NE(step.plan(x, dy).dump("plan").find("product_squares"), std::string::npos);
 }
 
+// Squares of the rows' elements would be no normal floats, and those of their product are.
+TEST(JoinProducts, the_norm_counts_rows_of_tiny_numbers) {
+  NormedStep body;
+  const auto step = function([&](const Tensor& x, const Tensor& dy) { return body(x, dy); });
+  const Tensor x = random::normal({3, wide}, {.seed = 5}), dy = random::normal({3, wide}, {.seed = 6});
+  const float expected = global_norm({matmul(x, dy, {.transpose_a = true})}).item<float>();
+  EXPECT_NEAR(step(x * 1e-25f, dy * 1e25f).item<float>(), expected, 1e-5 * expected);
+  const Tensor rows = reshape(tensor({1e-25f, 1.f, 1.f}), {3, 1}), others = reshape(tensor({1e25f, 0.f, 1.f}), {3, 1});
+  const Tensor mixed = x * rows, factors = dy * others;
+  const float both = global_norm({matmul(mixed, factors, {.transpose_a = true})}).item<float>();
+  EXPECT_NEAR(step(mixed, factors).item<float>(), both, 1e-5 * both);
+}
+
+// Rows of any number and width, whole vectors or not.
+TEST(JoinProducts, the_norm_is_that_of_the_product) {
+  NormedStep body;
+  const auto step = function([&](const Tensor& x, const Tensor& dy) { return body(x, dy); });
+  for (std::int64_t rows : {1, 2, 5, 31, 64}) {
+    const Tensor x = random::normal({rows, wide}, {.mean = 0.5, .seed = 7}),
+                 dy = random::normal({rows, wide}, {.seed = 8});
+    const Tensor product = matmul(cast(x, f64), cast(dy, f64), {.transpose_a = true});
+    const double expected = std::sqrt(reduce_sum(square(product)).item<double>());
+    EXPECT_NEAR(step(x, dy).item<float>(), expected, 1e-6 * expected) << rows;
+  }
+}
+
 // Nothing is left but roundings: their squares, too, add up to no less than nothing.
 TEST(JoinProducts, the_norm_of_rows_that_cancel_wholly_is_a_number) {
   NormedStep body;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <type_traits>
 
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
 #include "thalweg/backend/cpu/slots.h"
@@ -19,6 +21,11 @@ struct Rows {
   const double* data;
   std::int64_t rows, columns, stride;  // rows and columns: whole blocks and vectors, padded with zeros
 };
+
+struct FloatRows {
+  const float* data;
+  std::int64_t rows, columns, stride;  // as they are
+};
 }  // namespace
 }  // namespace thalweg::cpu
 #endif
@@ -26,7 +33,8 @@ struct Rows {
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "thalweg/backend/cpu/kernels/gram.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+// After foreach_target: compiled once per target.
+#include "thalweg/backend/cpu/builtin/gemm_thin-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu::HWY_NAMESPACE {
@@ -70,6 +78,50 @@ void add_products(const Rows& x, double* to) {
     for (std::int64_t j = 0; j <= i; j += kBlock) multiply_rows(x, i, j, to);
 }
 
+// The same in f32, of rows that may be fewer than whole blocks: those that are missing are computed as the last.
+void multiply_float_rows(const FloatRows& x, std::int64_t i, std::int64_t j, float* to) {
+  const hn::ScalableTag<float> d;
+  constexpr std::int64_t lanes = HWY_LANES(float);
+  hn::Vec<decltype(d)> sums[kBlock][kBlock];
+  for (auto& row : sums)
+    for (auto& sum : row) sum = hn::Zero(d);
+  const float *left[kBlock], *right[kBlock];
+  for (std::int64_t r = 0; r < kBlock; ++r) {
+    left[r] = x.data + std::min(i + r, x.rows - 1) * x.stride;
+    right[r] = x.data + std::min(j + r, x.rows - 1) * x.stride;
+  }
+  const auto add = [&](auto load) HWY_ATTR {
+    hn::Vec<decltype(d)> b[kBlock];
+#pragma GCC unroll 4
+    for (std::int64_t c = 0; c < kBlock; ++c) b[c] = load(right[c]);
+#pragma GCC unroll 4
+    for (std::int64_t r = 0; r < kBlock; ++r) {
+      const auto a = load(left[r]);
+#pragma GCC unroll 4
+      for (std::int64_t c = 0; c < kBlock; ++c) sums[r][c] = hn::MulAdd(a, b[c], sums[r][c]);
+    }
+  };
+  std::int64_t p = 0;
+  for (; p + lanes <= x.columns; p += lanes) add([&](const float* row) HWY_ATTR { return hn::LoadU(d, row + p); });
+  if (const std::int64_t rest = x.columns - p; rest > 0)
+    add([&](const float* row) HWY_ATTR { return builtin::HWY_NAMESPACE::load_first(d, row + p, rest); });
+#pragma GCC unroll 4
+  for (std::int64_t r = 0; r < kBlock; ++r) builtin::HWY_NAMESPACE::sum_lanes<float>(sums[r], to + r * kBlock);
+}
+
+// The products of the rows of x on and below the diagonal of blocks -> to [padded, padded].
+void float_products(const FloatRows& x, std::int64_t padded, double* to) {
+  for (std::int64_t i = 0; i < x.rows; i += kBlock)
+    for (std::int64_t j = 0; j <= i; j += kBlock) {
+      float found[kBlock * kBlock];
+      multiply_float_rows(x, i, j, found);
+      for (std::int64_t r = 0; r < kBlock; ++r)
+        for (std::int64_t c = 0; c < kBlock; ++c)
+          to[(i + r) * padded + j + c] =
+              i + r < x.rows && j + c < x.rows ? static_cast<double>(found[r * kBlock + c]) : 0.0;
+    }
+}
+
 }  // namespace
 }  // namespace thalweg::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -79,6 +131,7 @@ namespace thalweg::cpu {
 namespace {
 
 HWY_EXPORT(add_products);
+HWY_EXPORT(float_products);
 HWY_EXPORT(widen);
 
 void widen(const float* from, std::int64_t count, double* to) { HWY_DYNAMIC_DISPATCH(widen)(from, count, to); }
@@ -138,7 +191,13 @@ constexpr double kLeastShare = sizeof(T) == sizeof(double) ? 0x1p-10 : 0x1p-24;
 
 struct Sum {
   double value, terms;  // terms: the sum of their magnitudes
+  double own;           // of rows by themselves: what it is where they are orthogonal
 };
+
+// In f32 a product of two rows has an error of some 2^-24 of their lengths; by chance these add up to as much of `own`.
+// So six digits of the sum of squares are right, as many as a sum of f32 has, unless rows cancel each other.
+constexpr double kLeastOfOwn = 0.125;
+constexpr double kLeastFloatSquare = 0x1p-90;  // of a row: products of its elements are no denormals, which count for 0
 
 // Columns of A, then those of B, in ranges; each range's products of rows lie beside the others'.
 class Gram {
@@ -156,16 +215,23 @@ class Gram {
 
   template <class T>
   Sum run(const Factors<T>& factors, std::span<std::byte> workspace) const {
-    auto* products = reinterpret_cast<double*>(workspace.data());
-    run_in_slots(layout_, workspace, [&](std::int64_t task, std::byte* slot) {
-      const bool of_a = task < ranges_a_;
-      const Matrix<T> x = of_a ? Matrix<T>{factors.a, factors.m} : Matrix<T>{factors.b, factors.n};
-      const std::int64_t range = of_a ? task : task - ranges_a_, count = of_a ? ranges_a_ : ranges_b_;
-      const std::int64_t width = ceil_div(x.columns, count);
-      add_range(x, range * width, std::min((range + 1) * width, x.columns), reinterpret_cast<double*>(slot),
-                products + task * rows_ * rows_);
-    });
-    return combine(products);
+    return with_ranges(factors, workspace,
+                       [&](const Matrix<T>& x, std::int64_t begin, std::int64_t end, std::byte* slot,
+                           double* products) { add_range(x, begin, end, reinterpret_cast<double*>(slot), products); });
+  }
+
+  // In f32: nothing where that is too little.
+  std::optional<double> run_in_floats(const Factors<float>& factors, std::span<std::byte> workspace) const {
+    const Sum sum = with_ranges(
+        factors, workspace,
+        [&](const Matrix<float>& x, std::int64_t begin, std::int64_t end, std::byte*, double* products) {
+          HWY_DYNAMIC_DISPATCH(float_products)({x.data + begin, depth_, end - begin, x.columns}, rows_, products);
+        });
+    const auto* products = reinterpret_cast<const double*>(workspace.data());
+    const bool holds = std::isfinite(sum.value) && sum.value >= kLeastOfOwn * sum.own &&
+                       has_usual_rows(Matrix<float>{factors.a, factors.m}, products, 0, ranges_a_) &&
+                       has_usual_rows(Matrix<float>{factors.b, factors.n}, products, ranges_a_, ranges_b_);
+    return holds ? std::optional(sum.value) : std::nullopt;
   }
 
  private:
@@ -180,6 +246,37 @@ class Gram {
   }
   static std::size_t bytes(std::int64_t doubles) {
     return align_up(static_cast<std::size_t>(doubles) * sizeof(double));
+  }
+
+  // find(matrix, begin, end, slot, products) for each range of columns, then the sum over all products of rows.
+  template <class T, class Find>
+  Sum with_ranges(const Factors<T>& factors, std::span<std::byte> workspace, Find find) const {
+    auto* products = reinterpret_cast<double*>(workspace.data());
+    run_in_slots(layout_, workspace, [&](std::int64_t task, std::byte* slot) {
+      const bool of_a = task < ranges_a_;
+      const Matrix<T> x = of_a ? Matrix<T>{factors.a, factors.m} : Matrix<T>{factors.b, factors.n};
+      const std::int64_t range = of_a ? task : task - ranges_a_, count = of_a ? ranges_a_ : ranges_b_;
+      const std::int64_t width = ceil_div(x.columns, count);
+      find(x, range * width, std::min((range + 1) * width, x.columns), slot, products + task * rows_ * rows_);
+    });
+    return combine(products);
+  }
+
+  double sum_of_ranges(const double* products, std::int64_t i, std::int64_t j, std::int64_t first,
+                       std::int64_t count) const {
+    double all = 0;
+    for (std::int64_t k = first; k < first + count; ++k) all += products[(k * rows_ + i) * rows_ + j];
+    return all;
+  }
+
+  // Every row is 0 or long enough.
+  bool has_usual_rows(const Matrix<float>& x, const double* products, std::int64_t first, std::int64_t count) const {
+    for (std::int64_t i = 0; i < depth_; ++i) {
+      if (sum_of_ranges(products, i, i, first, count) >= kLeastFloatSquare) continue;
+      const float* row = x.data + i * x.columns;
+      if (std::any_of(row, row + x.columns, [](float value) { return value != 0; })) return false;
+    }
+    return true;
   }
 
   // The products of rows of columns [begin, end).
@@ -199,17 +296,14 @@ class Gram {
 
   // Blocks below the diagonal stand for those above it too.
   Sum combine(const double* products) const {
-    Sum total{0, 0};
+    Sum total{0, 0, 0};
     for (std::int64_t i = 0; i < rows_; ++i)
       for (std::int64_t j = 0; j < (i / kBlock + 1) * kBlock; ++j) {
-        const auto sum = [&](std::int64_t first, std::int64_t count) {
-          double all = 0;
-          for (std::int64_t k = first; k < first + count; ++k) all += products[(k * rows_ + i) * rows_ + j];
-          return all;
-        };
-        const double both = sum(0, ranges_a_) * sum(ranges_a_, ranges_b_);
+        const double both =
+            sum_of_ranges(products, i, j, 0, ranges_a_) * sum_of_ranges(products, i, j, ranges_a_, ranges_b_);
         const double term = i / kBlock == j / kBlock ? both : 2 * both;
         total.value += term, total.terms += std::abs(term);
+        if (i == j) total.own += both;
       }
     return total;
   }
@@ -221,6 +315,8 @@ class Gram {
 template <class T>
 double squares(const Factors<T>& factors, std::span<std::byte> workspace) {
   const Gram gram(factors.depth, factors.m, factors.n);
+  if constexpr (std::is_same_v<T, float>)
+    if (const auto sum = gram.run_in_floats(factors, workspace)) return *sum;
   const Sum sum = gram.run(factors, workspace);
   if (std::isfinite(sum.value) && sum.value >= kLeastShare<T> * sum.terms) return sum.value;
   return SquaresOfElements(factors.m).run(factors, gram.layout(), workspace);

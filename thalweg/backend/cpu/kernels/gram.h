@@ -7,9 +7,9 @@
 namespace thalweg::cpu {
 
 // The sum of the squares of A^T B, A [depth, m], B [depth, n], without that product: sum over i, j of
-// (A A^T)[i, j] (B B^T)[i, j]. In f64, where products of floats are exact: rows may cancel each other to a thousandth
-// before the seventh digit of the norm is touched. Where they cancel further, or something is not finite, the product
-// is made after all, a tile at a time.
+// (A A^T)[i, j] (B B^T)[i, j]. In f32 unless rows cancel each other; then in f64, where products of floats are exact:
+// they may cancel to a thousandth before the seventh digit of the norm is touched. Where they cancel further, or
+// something is not finite, the product is made after all, a tile at a time.
 template <class T>
 struct Factors {
   std::int64_t depth, m, n;
