@@ -14,6 +14,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/denormals.h"
 #include "thalweg/core/serial.h"
+#include "thalweg/core/task_parts.h"
 
 namespace thalweg {
 
@@ -36,9 +37,9 @@ inline void relax() { __builtin_ia32_pause(); }
 // have joined, never for one that sleeps or was not given a core.
 class OwnPool final : public ThreadPool {
  public:
-  explicit OwnPool(int threads) {
+  explicit OwnPool(int threads) : joined_(static_cast<std::size_t>(threads)) {
     try {
-      for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
     } catch (const std::exception& refusal) {
       stop();
       TW_FAIL(
@@ -49,75 +50,83 @@ class OwnPool final : public ThreadPool {
 
   ~OwnPool() override { stop(); }
 
-  int threads() const override { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const override { return static_cast<int>(joined_.size()); }
 
   void run(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) override {
     std::lock_guard one_job(caller_);
-    body_ = &body;
-    tasks_ = tasks;
-    next_ = 0;
-    open_ = true;
-    {
-      std::lock_guard lock(mutex_);
-      ++generation_;
-    }
-    if (sleeping_ > 0) wake_.notify_all();
-    take_tasks();
-    open_ = false;  // from here on nobody joins: joined_ is raised before open_ is looked at
-    for (int spins = 0; joined_ > 0; ++spins) spins < kSpins ? relax() : std::this_thread::yield();
+    parts_.deal(tasks, threads());
+    job_.body = &body;
+    job_.is_open.store(true, std::memory_order_release);
+    announce();
+    take_tasks(0);
+    job_.is_open = false;  // from here on nobody joins: a worker says that it has joined before it looks at is_open
+    for (std::size_t i = 1; i < joined_.size(); ++i)
+      for (int spins = 0; joined_[i].value; ++spins) spins < kSpins ? relax() : std::this_thread::yield();
   }
 
  private:
   static constexpr int kSpins = 4000;  // about 50 us of pauses on Zen 4
 
-  void stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopping_ = true;
-      ++generation_;
-    }
+  // A worker that goes to sleep counts itself before it looks for a new generation, so that one of the two is seen.
+  void announce() {
+    ++job_.generation;
+    if (sleeping_ == 0) return;
+    { std::lock_guard lock(mutex_); }
     wake_.notify_all();
+  }
+
+  void stop() {
+    stopping_ = true;
+    announce();
     for (auto& worker : workers_) worker.join();
   }
 
-  void take_tasks() {
-    for (std::int64_t i = next_.fetch_add(1, std::memory_order_relaxed); i < tasks_;
-         i = next_.fetch_add(1, std::memory_order_relaxed))
-      (*body_)(i);
+  void take_tasks(std::int64_t taker) {
+    for (std::int64_t i = parts_.take(taker); i != TaskParts::none; i = parts_.take(taker)) (*job_.body)(i);
   }
 
-  void work() {
+  void work(std::int64_t taker) {
+    std::atomic<bool>& joined = joined_[static_cast<std::size_t>(taker)].value;
     std::uint64_t seen = 0;
     for (;;) {
       seen = wait_for_job(seen);
       if (stopping_) return;
-      ++joined_;
-      if (open_) take_tasks();
-      --joined_;
+      joined = true;
+      if (job_.is_open) take_tasks(taker);
+      joined.store(false, std::memory_order_release);
     }
   }
 
   std::uint64_t wait_for_job(std::uint64_t seen) {
     for (int i = 0; i < kSpins; ++i) {
-      if (const auto now = generation_.load(); now != seen) return now;
+      if (const auto now = job_.generation.load(); now != seen) return now;
       relax();
     }
     std::unique_lock lock(mutex_);
     ++sleeping_;
-    wake_.wait(lock, [&] { return generation_ != seen; });
+    wake_.wait(lock, [&] { return job_.generation != seen; });
     --sleeping_;
-    return generation_;
+    return job_.generation;
   }
 
-  std::vector<std::thread> workers_;
+  // What one thread writes while another one waits for it has a cache line of its own.
+  struct alignas(64) Job {
+    std::atomic<std::uint64_t> generation{0};
+    std::atomic<bool> is_open{false};
+    FunctionRef<void(std::int64_t)>* body = nullptr;
+  };
+  struct alignas(64) Flag {
+    std::atomic<bool> value{false};
+  };
+
+  Job job_;
+  TaskParts parts_;
+  std::vector<Flag> joined_;  // by worker; the first is the caller's
+  alignas(64) std::atomic<int> sleeping_{0};
+  std::atomic<bool> stopping_{false};
   std::mutex caller_, mutex_;
   std::condition_variable wake_;
-  std::atomic<std::uint64_t> generation_{0};
-  std::atomic<int> sleeping_{0}, joined_{0};
-  std::atomic<bool> open_{false}, stopping_{false};
-  std::atomic<std::int64_t> next_{0};
-  std::int64_t tasks_ = 0;
-  FunctionRef<void(std::int64_t)>* body_ = nullptr;
+  std::vector<std::thread> workers_;
 };
 
 struct Current {
@@ -202,10 +211,11 @@ void parallel_for(std::int64_t tasks, FunctionRef<void(std::int64_t)> body) {
 }
 
 void parallel_lanes(std::int64_t tasks, int lanes, FunctionRef<void(std::int64_t task, int lane)> body) {
-  std::atomic<std::int64_t> next{0};
+  TaskParts parts(tasks, lanes);
   FirstError error;
   parallel_for(std::min<std::int64_t>(lanes, tasks), [&](std::int64_t lane) {
-    for (std::int64_t i = next++; i < tasks && !error.skips(i); i = next++) {
+    for (std::int64_t i = parts.take(lane); i != TaskParts::none; i = parts.take(lane)) {
+      if (error.skips(i)) continue;
       try {
         body(i, static_cast<int>(lane));
       } catch (...) {

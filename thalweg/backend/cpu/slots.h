@@ -1,13 +1,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/function_ref.h"
+#include "thalweg/core/task_parts.h"
 #include "thalweg/core/thread_pool.h"
 
 namespace thalweg::cpu {
@@ -35,10 +35,16 @@ inline void run_in_slots(const WorkspaceLayout& layout, std::span<std::byte> wor
   TW_CHECK_INTERNAL(reinterpret_cast<std::uintptr_t>(workspace.data()) % 64 == 0, "workspace",
                     "is to be aligned to 64 bytes");
   const auto slots = static_cast<std::int64_t>((workspace.size() - layout.shared_bytes) / layout.slot_bytes);
-  std::atomic<std::int64_t> next{0};
-  parallel_for(std::min(slots, layout.tasks), [&](std::int64_t slot) {
+  const std::int64_t takers = std::min(slots, layout.tasks);
+  if (takers <= 1) {
+    std::byte* scratch = workspace.data() + layout.shared_bytes;
+    for (std::int64_t task = 0; task < layout.tasks; ++task) body(task, scratch);
+    return;
+  }
+  TaskParts parts(layout.tasks, takers);
+  parallel_for(takers, [&](std::int64_t slot) {
     std::byte* scratch = workspace.data() + layout.shared_bytes + layout.slot_bytes * static_cast<std::size_t>(slot);
-    for (std::int64_t task = next.fetch_add(1); task < layout.tasks; task = next.fetch_add(1)) body(task, scratch);
+    for (std::int64_t task = parts.take(slot); task != TaskParts::none; task = parts.take(slot)) body(task, scratch);
   });
 }
 
