@@ -6,6 +6,7 @@
 #define THALWEG_BACKEND_CPU_NARROW_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 
 #include "thalweg/backend/cpu/rounding-inl.h"
@@ -74,6 +75,29 @@ HWY_INLINE void store_first(hn::Vec<D> v, D d, T* p, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) p[i] = lanes[i];
 #endif
 }
+
+// load_first of one count again and again, as in the loops of small kernels: the mask is made once.
+template <class D>
+class FirstLanes {
+ public:
+  FirstLanes(D d, std::int64_t count)
+      : d_(d),
+        count_(std::min<std::int64_t>(count, hn::Lanes(d))),
+        mask_(hn::FirstN(d, static_cast<std::size_t>(count_))) {}
+
+  HWY_INLINE hn::Vec<D> load(const hn::TFromD<D>* p) const {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+    return hn::MaskedLoad(mask_, d_, p);
+#else
+    return load_first(d_, p, count_);
+#endif
+  }
+
+ private:
+  D d_;
+  std::int64_t count_;
+  hn::Mask<D> mask_;
+};
 
 }  // namespace thalweg::HWY_NAMESPACE::math
 HWY_AFTER_NAMESPACE();

@@ -16,6 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace thalweg::cpu::builtin::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using thalweg::HWY_NAMESPACE::math::FirstLanes;
 using thalweg::HWY_NAMESPACE::math::load_first;
 using thalweg::HWY_NAMESPACE::math::store_first;
 
@@ -44,20 +45,21 @@ template <class T, int kRows, int kVectors>
 void thin_kernel(const Product<T>& product, std::int64_t depth_begin, std::int64_t depth, std::int64_t j) {
   const hn::ScalableTag<T> d;
   constexpr std::int64_t lanes = HWY_LANES(T);
-  const T* HWY_RESTRICT a = product.a + depth_begin * product.a_depth;
-  const T* HWY_RESTRICT b = product.b + depth_begin * product.b_depth + j;
+  const std::int64_t a_row = product.a_row, a_depth = product.a_depth, b_depth = product.b_depth;
+  const FirstLanes<decltype(d)> last(d, product.n - j - (kVectors - 1) * lanes);  // columns of the last vector
+  const T* HWY_RESTRICT a = product.a + depth_begin * a_depth;
+  const T* HWY_RESTRICT b = product.b + depth_begin * b_depth + j;
   hn::Vec<decltype(d)> sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (auto& row : sums)
 #pragma GCC unroll 2
     for (auto& sum : row) sum = hn::Zero(d);
-  for (std::int64_t p = 0; p < depth; ++p)
+  for (std::int64_t p = 0; p < depth; ++p, a += a_depth, b += b_depth)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      const auto row = load_first(d, b + p * product.b_depth + v * lanes, product.n - j - v * lanes);
+      const auto row = v + 1 < kVectors ? hn::LoadU(d, b + v * lanes) : last.load(b + v * lanes);
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i)
-        sums[i][v] = hn::MulAdd(hn::Set(d, a[i * product.a_row + p * product.a_depth]), row, sums[i][v]);
+      for (int i = 0; i < kRows; ++i) sums[i][v] = hn::MulAdd(hn::Set(d, a[i * a_row]), row, sums[i][v]);
     }
   add_thin<T, kRows, kVectors>(product, j, product.accumulate || depth_begin > 0, sums);
 }
@@ -67,21 +69,24 @@ void thin_kernel(const Product<T>& product, std::int64_t depth_begin, std::int64
 template <class T, int kRows>
 void thin_pair_kernel(const Product<T>& product, std::int64_t depth_begin, std::int64_t second) {
   const hn::ScalableTag<T> d;
-  const std::int64_t to_next = kBlockDepth * product.b_depth;
-  const T* HWY_RESTRICT a = product.a + depth_begin * product.a_depth;
-  const T* HWY_RESTRICT b = product.b + depth_begin * product.b_depth;
+  const FirstLanes<decltype(d)> columns(d, product.n);
+  const std::int64_t a_row = product.a_row, a_depth = product.a_depth, b_depth = product.b_depth;
+  const T* HWY_RESTRICT a = product.a + depth_begin * a_depth;
+  const T* HWY_RESTRICT b = product.b + depth_begin * b_depth;
   hn::Vec<decltype(d)> sums[2][kRows][1];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) sums[0][i][0] = sums[1][i][0] = hn::Zero(d);
   const auto step = [&](auto& block, const T* from_a, const T* from_b) HWY_ATTR {
-    const auto row = load_first(d, from_b, product.n);
+    const auto row = columns.load(from_b);
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) block[i][0] = hn::MulAdd(hn::Set(d, from_a[i * product.a_row]), row, block[i][0]);
+    for (int i = 0; i < kRows; ++i) block[i][0] = hn::MulAdd(hn::Set(d, from_a[i * a_row]), row, block[i][0]);
   };
-  for (std::int64_t p = 0; p < kBlockDepth; ++p, a += product.a_depth, b += product.b_depth) {
+  std::int64_t p = 0;
+  for (; p < second; ++p, a += a_depth, b += b_depth) {
     step(sums[0], a, b);
-    if (p < second) step(sums[1], a + kBlockDepth * product.a_depth, b + to_next);
+    step(sums[1], a + kBlockDepth * a_depth, b + kBlockDepth * b_depth);
   }
+  for (; p < kBlockDepth; ++p, a += a_depth, b += b_depth) step(sums[0], a, b);
   add_thin<T, kRows, 1>(product, 0, product.accumulate || depth_begin > 0, sums[0]);
   add_thin<T, kRows, 1>(product, 0, true, sums[1]);
 }
@@ -203,34 +208,47 @@ HWY_INLINE void sum_lanes(const hn::Vec<hn::ScalableTag<T>> (&v)[4], T* sums) {
   for (int i = 0; i < 4; ++i) sums[i] = hn::GetLane(hn::SumOfLanes(d, v[i]));
 }
 
+// b of one column, of which the last vector may be shorter.
+template <class T>
+struct Column {
+  const T* b;
+  std::int64_t whole, rest;  // of its elements: in whole vectors, and behind them
+  hn::Vec<hn::ScalableTag<T>> last;
+};
+
+// sums[i] = a[i] b for four rows, `a_row` apart.
+template <class T>
+HWY_INLINE void multiply_four_rows(const Column<T>& column, const T* HWY_RESTRICT a, std::int64_t a_row, T* sums) {
+  const hn::ScalableTag<T> d;
+  hn::Vec<decltype(d)> products[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  for (std::int64_t p = 0; p < column.whole; p += HWY_LANES(T))
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      products[i] = hn::MulAdd(hn::LoadU(d, a + i * a_row + p), hn::LoadU(d, column.b + p), products[i]);
+  if (column.rest > 0)
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      products[i] = hn::MulAdd(load_first(d, a + i * a_row + column.whole, column.rest), column.last, products[i]);
+  sum_lanes(products, sums);
+}
+
 // C (+)= A b, one column: rows of A, four at a time, times b, both read along their depth.
 template <class T>
 void multiply_column(const Product<T>& product) {
   const hn::ScalableTag<T> d;
-  using V = hn::Vec<decltype(d)>;
   constexpr std::int64_t lanes = HWY_LANES(T);
   const std::int64_t whole = product.k / lanes * lanes, rest = product.k - whole;
-  const V last = rest > 0 ? load_first(d, product.b + whole, rest) : hn::Zero(d);
-  for (std::int64_t row = 0; row < product.m; row += 4) {
-    const std::int64_t rows = std::min<std::int64_t>(4, product.m - row);
-    const T* a[4];
-    for (std::int64_t i = 0; i < 4; ++i) a[i] = product.a + (row + std::min(i, rows - 1)) * product.a_row;
-    V products[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (std::int64_t p = 0; p < whole; p += lanes)
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i)
-        products[i] = hn::MulAdd(hn::LoadU(d, a[i] + p), hn::LoadU(d, product.b + p), products[i]);
-    if (rest > 0)
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) products[i] = hn::MulAdd(load_first(d, a[i] + whole, rest), last, products[i]);
-    if (rows == 4 && product.ldc == 1 && !product.accumulate) {
-      sum_lanes(products, product.c + row);
-      continue;
-    }
+  const Column<T> column{product.b, whole, rest, rest > 0 ? load_first(d, product.b + whole, rest) : hn::Zero(d)};
+  std::int64_t row = 0;
+  if (product.ldc == 1 && !product.accumulate)
+    for (; row + 4 <= product.m; row += 4)
+      multiply_four_rows(column, product.a + row * product.a_row, product.a_row, product.c + row);
+  for (; row < product.m;) {
+    const bool four = row + 4 <= product.m;  // the last rows one by one: a distance of 0 takes one four times
     T sums[4];
-    sum_lanes(products, sums);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      T& c = product.c[(row + i) * product.ldc];
+    multiply_four_rows(column, product.a + row * product.a_row, four ? product.a_row : 0, sums);
+    for (std::int64_t i = 0; i < (four ? 4 : 1); ++i, ++row) {
+      T& c = product.c[row * product.ldc];
       c = product.accumulate ? c + sums[i] : sums[i];
     }
   }
@@ -243,21 +261,20 @@ void narrow_kernel(const Product<T>& product) {
   hn::Vec<decltype(d)> b[kDepth];
 #pragma GCC unroll 8
   for (int p = 0; p < kDepth; ++p) b[p] = load_first(d, product.b + p * product.b_depth, product.n);
-  const auto row = [&](std::int64_t i) HWY_ATTR {
-    const T* a = product.a + i * product.a_row;
+  const std::int64_t m = product.m, n = product.n, a_row = product.a_row, a_depth = product.a_depth;
+  const T* HWY_RESTRICT a = product.a;
+  T* HWY_RESTRICT c = product.c;
+  const auto row = [&](const T* from) HWY_ATTR {
     auto sum = hn::Zero(d);
 #pragma GCC unroll 8
-    for (int p = 0; p < kDepth; ++p) sum = hn::MulAdd(hn::Set(d, a[p * product.a_depth]), b[p], sum);
+    for (int p = 0; p < kDepth; ++p) sum = hn::MulAdd(hn::Set(d, from[p * a_depth]), b[p], sum);
     return sum;
   };
   std::int64_t i = 0;
-  if (product.ldc == product.n && !product.accumulate)  // whole vectors: the next row overwrites what is too much
-    for (; i * product.n + static_cast<std::int64_t>(HWY_LANES(T)) <= product.m * product.n; ++i)
-      hn::StoreU(row(i), d, product.c + i * product.n);
-  for (; i < product.m; ++i) {
-    T* c = product.c + i * product.ldc;
-    store_first(product.accumulate ? hn::Add(load_first(d, c, product.n), row(i)) : row(i), d, c, product.n);
-  }
+  if (product.ldc == n && !product.accumulate)  // whole vectors: the next row overwrites what is too much
+    for (; i * n + static_cast<std::int64_t>(HWY_LANES(T)) <= m * n; ++i, a += a_row, c += n) hn::StoreU(row(a), d, c);
+  for (; i < m; ++i, a += a_row, c += product.ldc)
+    store_first(product.accumulate ? hn::Add(load_first(d, c, n), row(a)) : row(a), d, c, n);
 }
 
 constexpr int kShallow = 8;
@@ -277,18 +294,18 @@ template <class T>
 void multiply_column_across(const Product<T>& product) {
   const hn::ScalableTag<T> d;
   constexpr std::int64_t lanes = HWY_LANES(T);
+  const std::int64_t a_depth = product.a_depth, b_depth = product.b_depth;
   for (std::int64_t row = 0; row < product.m; row += lanes) {
     const std::int64_t count = std::min(lanes, product.m - row);
+    const FirstLanes<decltype(d)> rows(d, count);
+    const T* HWY_RESTRICT a = product.a + row;
+    const T* HWY_RESTRICT b = product.b;
     hn::Vec<decltype(d)> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    const auto add = [&](int chain, std::int64_t p) HWY_ATTR {
-      const auto a = load_first(d, product.a + row + p * product.a_depth, count);
-      sums[chain] = hn::MulAdd(hn::Set(d, product.b[p * product.b_depth]), a, sums[chain]);
-    };
     std::int64_t p = 0;
-    for (; p + 4 <= product.k; p += 4)
+    for (; p + 4 <= product.k; p += 4, a += 4 * a_depth, b += 4 * b_depth)
 #pragma GCC unroll 4
-      for (int chain = 0; chain < 4; ++chain) add(chain, p + chain);
-    for (; p < product.k; ++p) add(0, p);
+      for (int i = 0; i < 4; ++i) sums[i] = hn::MulAdd(hn::Set(d, b[i * b_depth]), rows.load(a + i * a_depth), sums[i]);
+    for (; p < product.k; ++p, a += a_depth, b += b_depth) sums[0] = hn::MulAdd(hn::Set(d, *b), rows.load(a), sums[0]);
     const auto sum = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
     T* c = product.c + row;
     store_first(product.accumulate ? hn::Add(load_first(d, c, count), sum) : sum, d, c, count);
