@@ -39,5 +39,22 @@ TEST(norms, of_accumulated_gradients_are_that_of_the_update) {
   }
 }
 
+TEST(norms, of_a_frozen_model_are_none) {
+  for (const int accumulate : {1, 2})
+    for (const bool eager : {false, true}) {
+      nn::Sequential model({nn::dense(1)});
+      model.set_trainable(false);
+      optim::SGD sgd;
+      std::vector<double> found;
+      train::fit(model, testing::rows(4).batch(2),
+                 {.optimizer = &sgd,
+                  .loss = losses::mean_squared_error,
+                  .accumulate_steps = accumulate,
+                  .callbacks = {std::make_shared<Norms>(found)},
+                  .eager = eager});
+      EXPECT_EQ(found, (std::vector<double>{0, 0}));
+    }
+}
+
 }  // namespace
 }  // namespace thalweg

@@ -38,7 +38,7 @@ Tensor norms_of(const std::vector<Gradient>& gradients, const LossScale* scale) 
   Tensorlist norms;
   for (const auto& gradient : gradients)
     norms.push_back(gradient.defined() ? cast(global_norm({gradient}), f32) : zeros({}));
-  const Tensor all = stack(norms, 0);
+  const Tensor all = norms.empty() ? zeros({0}) : stack(norms, 0);  // none: the model is frozen
   return scale ? all / cast(scale->value(), f32) : all;
 }
 
