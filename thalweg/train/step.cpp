@@ -4,13 +4,15 @@
 
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/check.h"
+#include "thalweg/losses/reduction.h"
 #include "thalweg/nn/training.h"
 #include "thalweg/ops/ops.h"
 
 namespace thalweg::train {
 namespace {
 
-// The weight of each label, as a factor of the examples' own weights.
+// The weight of each label, as a factor of the examples' own weights, which may have fewer axes than the labels, or one
+// of size 1 more.
 Tensor weights_by_class(const Batch& batch, const std::map<std::int64_t, double>& weights) {
   const Tensor labels = batch.labels;
   TW_CHECK_USER(!is_float(labels.dtype()) && labels.dtype() != boolean, "fit",
@@ -18,7 +20,8 @@ Tensor weights_by_class(const Batch& batch, const std::map<std::int64_t, double>
                 "expected labels of an integer dtype, got {} {}", labels.shape(), labels.dtype());
   Tensor factor = ones(labels.shape());
   for (const auto& [label, weight] : weights) factor = where(labels == label, full_like(factor, weight), factor);
-  return batch.weights.defined() ? batch.weights * factor : factor;
+  if (!batch.weights.defined()) return factor;
+  return losses::fitted_weights("fit", "weights of the examples", batch.weights, labels.shape()) * factor;
 }
 
 Tensor loss_of(const Model& model, const StepOptions& options, const Tensorlist& element, Tensor& predictions) {
