@@ -77,8 +77,10 @@ class TW_API Optimizer {
   // Variables whose name contains a match of one of the regular expressions are not decayed. Before the first apply().
   virtual void exclude_from_weight_decay(const std::vector<std::string>& patterns);
 
-  virtual Tensor learning_rate() const;          // of the next update, f64
-  virtual void set_learning_rate(double rate);   // where it is a number
+  virtual Tensor learning_rate() const;         // of the next update, f64
+  virtual void set_learning_rate(double rate);  // where it is a number
+  // By a factor, where it is a number; not below `least`, and not at all where it is there already.
+  virtual void lower_learning_rate(double factor, double least = 0);
   virtual void set_accumulate_steps(int steps);  // before the first apply()
   virtual int accumulate_steps() const;          // calls that make one update
   // Gives up room for gradients that holds none. It is made for the largest that have come, and functions that were

@@ -1,4 +1,5 @@
 // Callbacks that watch a value and act when it ceases to improve.
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -11,11 +12,25 @@
 namespace thalweg::train {
 namespace {
 
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+
+// Whether the name has the score in it; a short one as a word of its own, which "error2" and "accumulated" do not have.
+bool names(const std::string& name, const std::string& score, bool is_short) {
+  for (auto at = name.find(score); at != std::string::npos; at = name.find(score, at + 1)) {
+    const auto end = at + score.size();
+    if (!is_short || ((at == 0 || !is_letter(name[at - 1])) && (end == name.size() || !is_letter(name[end]))))
+      return true;
+  }
+  return false;
+}
+
 bool higher_is_better(const std::string& monitor, Better better) {
   if (better != Better::automatic) return better == Better::higher;
-  for (const char* score : {"accuracy", "auc", "precision", "recall", "f1", "fbeta", "iou", "r2", "top_k",
-                            "cosine_similarity", "true_positives", "true_negatives"})
-    if (monitor.find(score) != std::string::npos) return true;
+  for (const char* score : {"accuracy", "auc", "precision", "recall", "fbeta", "iou", "top_k", "cosine_similarity",
+                            "true_positives", "true_negatives"})
+    if (names(monitor, score, false)) return true;
+  for (const char* score : {"acc", "f1", "r2"})
+    if (names(monitor, score, true)) return true;
   return false;
 }
 
@@ -147,7 +162,7 @@ class ReduceOnPlateau : public Callback {
 
   void on_begin(Session& session) override {
     if (watch_.begin()) resting_ = 0;
-    session.optimizer.set_learning_rate(session.optimizer.learning_rate().item<double>());  // a schedule refuses it now
+    session.optimizer.lower_learning_rate(1);  // a schedule refuses it now
   }
   void on_end(Session&) override { watch_.end(); }
 
@@ -156,9 +171,7 @@ class ReduceOnPlateau : public Callback {
     if (!watch_.look(session.logs)) return;
     if (resting_ > 0 && --resting_ > 0) watch_.wait_anew();
     if (watch_.waited() < std::max(1, options_.patience)) return;
-    const double rate = session.optimizer.learning_rate().item<double>();
-    if (rate > options_.min_rate)
-      session.optimizer.set_learning_rate(std::max(rate * options_.factor, options_.min_rate));
+    session.optimizer.lower_learning_rate(options_.factor, options_.min_rate);
     resting_ = options_.cooldown;
     watch_.wait_anew();
   }
