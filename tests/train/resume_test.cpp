@@ -60,6 +60,32 @@ Outcome run(const Folder& folder, bool resume, std::int64_t death, std::int64_t 
   return outcome;
 }
 
+// Which rows the validation looks at, and what it draws beside them, follows from how many there were before.
+TEST(resume, a_validation_that_draws_at_random_goes_on) {
+  const auto noise = [](const Tensor& x, const Tensor& y) { return std::pair(x + random::normal(x.shape()), y); };
+  const auto run = [&](const Folder& folder, bool resume, std::int64_t steps, bool looks) {
+    random::set_seed(7);
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd({.learning_rate = 0.01});
+    const auto validation = rows(20, 9).shuffle(20).take(7).map(noise).batch(4);
+    if (looks) validation.iterator().next();  // of whatever epoch
+    return fit(model, rows(20).shuffle(20).batch(10),
+               {.optimizer = &sgd,
+                .loss = losses::mean_squared_error,
+                .epochs = 4,
+                .validation = &validation,
+                .callbacks = {train::checkpoint_every(folder.path(), {.resume = resume})},
+                .steps = steps})["val_loss"];
+  };
+  const Folder whole_folder;
+  const auto whole = run(whole_folder, false, 0, false);
+  for (const std::int64_t steps : {2, 3, 4, 5}) {  // at the end of an epoch and inside
+    const Folder folder;
+    run(folder, false, steps, false);
+    EXPECT_EQ(run(folder, true, 0, steps % 2 == 0), whole) << steps;
+  }
+}
+
 // The last checkpoint is that of the epoch's last step: left-over gradients and the validation are still to come.
 TEST(resume, an_epoch_whose_end_was_cut_off_is_ended) {
   for (const bool sized : {true, false})

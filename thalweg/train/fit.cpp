@@ -45,21 +45,21 @@ void write_logs(Logs& logs, const std::string& prefix, const EpochSums& sums,
   for (const auto* metric : metrics) logs.set(prefix + metric->name(), value_of(metric->result()));
 }
 
-// Loss and metrics of a data set into the logs. Gives back what is not finite in the first batch whose loss is not.
-std::string measure(const BatchFunction& look, const Model& model, const data::Dataset& data,
+// Loss and metrics of an epoch of data into the logs. Gives back what is not finite in the first batch whose loss is
+// not.
+std::string measure(const BatchFunction& look, const Model& model, data::Iterator iterator,
                     const std::vector<metrics::Metric*>& metrics, const std::string& prefix, Logs& logs) {
   for (auto* metric : metrics) metric->reset();
   EpochSums sums;
   std::string broken;
-  for (std::int64_t number = 0; const auto& element : data) {
-    const StepResult result = look(element);
+  for (std::int64_t number = 0; const auto element = iterator.next(); ++number) {
+    const StepResult result = look(*element);
     const bool finite = std::isfinite(sums.loss);
-    add(sums, result, element);
+    add(sums, result, *element);
     if (finite && !std::isfinite(sums.loss))
-      if (const auto where = not_finite(element, model.inputs()); !where.empty())
+      if (const auto where = not_finite(*element, model.inputs()); !where.empty())
         broken = fmt::format("batch {} of the validation, counted from 0, has {}", number, where);
-    update(metrics, model, element, result.predictions);
-    ++number;
+    update(metrics, model, *element, result.predictions);
   }
   TW_CHECK_USER(sums.examples > 0, "fit", "give data with one batch or more", "expected data to look at, got none");
   write_logs(logs, prefix, sums, metrics);
@@ -155,6 +155,7 @@ class Loop {
                       {"optimizer", options_.optimizer},
                       {"data", data_item()},
                       {"fit", place_item(session_, place_, options_.metrics)}};
+    if (options_.validation) session_.items.push_back({"validation", validation_item()});
     if (options_.precision == Precision::f16) session_.items.push_back({"scale", &scale_});
     for (std::size_t i = 0; i < options_.callbacks.size(); ++i)
       if (auto state = options_.callbacks[i]->state())
@@ -167,6 +168,24 @@ class Loop {
     item.save = [this] {
       return checkpoint::ItemState{{}, (failed_at_ ? *failed_at_ : iterator_.save_state()).to_string()};
     };
+    return item;
+  }
+
+  // Checkpoints of versions that did not keep it are read all the same.
+  checkpoint::Item validation_item() {
+    checkpoint::Item item(
+        "validation",
+        [this] {
+          return checkpoint::ItemState{
+              {}, validated_ ? fmt::format("{} {}", validated_->epoch, validated_->begin.to_string()) : ""};
+        },
+        [this](const checkpoint::ItemState& state) {
+          const data::State all = data::State::from_string(state.text);
+          validated_.reset();
+          if (!all.integers.empty())
+            validated_ = {all.integers.front(), {{all.integers.begin() + 1, all.integers.end()}}};
+        });
+    item.optional = true;
     return item;
   }
 
@@ -297,7 +316,7 @@ class Loop {
     if (whole && session_.batch == 0) build();
     if (whole) options_.optimizer->flush();
     write_logs(session_.logs, "", place_.sums, options_.metrics);
-    if (options_.validation) validate();
+    if (options_.validation) validate(whole);
     session_.history.epochs.push_back(session_.logs);
     session_.history.steps = session_.step;
     place_.epoch_done = whole;
@@ -308,13 +327,26 @@ class Loop {
     next_epoch();
   }
 
-  void validate() {
+  // The next epoch of the validation's data, by whose number they shuffle and draw; in a run that goes on that behind
+  // the last one before, unless the data are others now. What follows on a part of an epoch is looked at again.
+  data::Iterator validation_epoch(bool whole) {
+    data::Iterator iterator = options_.validation->iterator();
+    if (validated_ && iterator.epoch() != validated_->epoch + 1) try {
+        iterator.restore(validated_->begin);
+        iterator.next_epoch();
+      } catch (const Error&) {
+      }
+    if (whole) validated_ = {iterator.epoch(), iterator.save_state()};
+    return iterator;
+  }
+
+  void validate(bool whole) {
     std::vector<std::pair<Variable, Tensor>> of_training;  // which a run that goes on tells again
     for (const auto* metric : options_.metrics)
       for (const auto& variable : metric->variables()) of_training.emplace_back(variable, variable.value());
     std::string broken;
     try {
-      broken = measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
+      broken = measure(look_, model_, validation_epoch(whole), options_.metrics, "val_", session_.logs);
     } catch (...) {
       for (auto& [variable, value] : of_training) variable.assign(value);
       end_early();
@@ -343,6 +375,11 @@ class Loop {
   Place place_;
   data::Iterator iterator_;
   std::optional<data::State> failed_at_;  // in front of a batch that could not be made
+  struct Validated {
+    std::int64_t epoch;  // of the data
+    data::State begin;
+  };
+  std::optional<Validated> validated_;  // the last time
   const BatchFunction step_, look_;
   std::vector<Spec> largest_;  // the batch whose plan takes the most
   std::int64_t largest_peak_ = 0;
@@ -383,7 +420,7 @@ Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptio
                             .eager = options.eager},
                            nullptr);
   Logs logs;
-  measure(look, model, data, options.metrics, "", logs);
+  measure(look, model, data.iterator(), options.metrics, "", logs);
   return logs;
 }
 
