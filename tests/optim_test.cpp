@@ -124,6 +124,17 @@ TEST(optim, state_is_named_after_optimizer_variable_and_slot) {
                                              "adam/dense/kernel/velocity", "adam/dense/kernel/average"}));
 }
 
+TEST(optim, state_that_is_made_is_not_made_again) {
+  Variable w = variable("w", tensor({0.0})), other = variable("other", tensor({0.0}));
+  Adam adam;
+  adam.build({w});
+  adam.apply({tensor({1.0})}, {w});
+  const auto before = adam.variables().size();
+  adam.build({w});
+  EXPECT_EQ(adam.variables().size(), before);
+  expect_error(ErrorCode::failed_precondition, {"[adam]", "without state"}, [&] { adam.build({w, other}); });
+}
+
 TEST(optim, several_optimizers_share_variables_by_name) {
   SGD fast({.learning_rate = 1}), slow({.learning_rate = 0.5});
   Multi both({{"^embedding", &fast}}, slow);

@@ -86,6 +86,54 @@ TEST(resume, a_validation_that_draws_at_random_goes_on) {
   }
 }
 
+struct Result {
+  std::vector<float> weights;
+  std::vector<double> losses;
+  std::string stopped_because;
+};
+
+// A job that is started again after its end finds what it had.
+TEST(resume, a_run_at_its_end_is_as_it_was) {
+  const auto run = [&](const Folder& folder, bool resume, bool stops, bool built, optim::Optimizer& optimizer) {
+    random::set_seed(7);
+    nn::Sequential model({nn::dense(1)});
+    if (built) model(zeros({1, 3}));
+    const auto validation = rows(20, 9).batch(4);
+    std::vector<train::CallbackPointer> callbacks{train::checkpoint_every(folder.path(), {.resume = resume})};
+    if (stops) callbacks.push_back(train::early_stopping({.patience = 2, .restore_best_weights = true}));
+    const auto history = fit(model, rows(20).batch(5),
+                             {.optimizer = &optimizer,
+                              .loss = losses::mean_squared_error,
+                              .epochs = stops ? 9 : 2,
+                              .validation = &validation,
+                              .callbacks = callbacks});
+    model(zeros({1, 3}));
+    Result result{{}, history["val_loss"], history.stopped_because};
+    for (const auto& variable : model.variables())
+      for (const float value : variable.value().to_vector<float>()) result.weights.push_back(value);
+    return result;
+  };
+  for (const bool stops : {false, true})
+    for (const bool built : {false, true}) {
+      const Folder folder;
+      const auto make = [&] {
+        return stops ? std::make_unique<optim::Adam>(optim::AdamOptions{
+                           .learning_rate = [](std::int64_t updates) { return updates < 8 ? 0.1 : 30.0; }})
+                     : std::make_unique<optim::Adam>(optim::AdamOptions{.learning_rate = 0.1, .ema_momentum = 0.9});
+      };
+      const auto first = make(), other = make();
+      const Result whole = run(folder, false, stops, built, *first);
+      EXPECT_EQ(whole.losses.size(), stops ? 4u : 2u);
+      for (auto* optimizer : {other.get(), other.get()}) {
+        const Result again = run(folder, true, stops, built, *optimizer);
+        EXPECT_EQ(again.weights, whole.weights) << stops << built;
+        EXPECT_EQ(again.losses, whole.losses) << stops << built;
+        EXPECT_EQ(again.stopped_because, whole.stopped_because) << stops << built;
+        if (!stops) break;  // the optimizer has the variables of the model before
+      }
+    }
+}
+
 // The last checkpoint is that of the epoch's last step: left-over gradients and the validation are still to come.
 TEST(resume, an_epoch_whose_end_was_cut_off_is_ended) {
   for (const bool sized : {true, false})

@@ -65,7 +65,7 @@ class TW_API Optimizer {
   // Makes the update of what was accumulated since the last one, though it came in fewer calls than accumulate_steps:
   // at the end of an epoch. False if there is nothing.
   virtual Applied flush(Tensor* gradient_norm = nullptr);
-  virtual void build(const std::vector<Variable>& variables);  // makes the state now
+  virtual void build(const std::vector<Variable>& variables);  // makes the state now, unless it is there
   virtual std::vector<Variable> variables() const;
   // The same by name, as checkpoints keep it, and what set_state() gave for state that is not made yet.
   virtual std::map<std::string, Variable> state() const;

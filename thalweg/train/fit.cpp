@@ -143,7 +143,10 @@ class Loop {
     if (place_.restored && place_.epoch_done) next_epoch();
     bool pending = session_.epoch_step > 0;  // read from a checkpoint after the last step of a run, before its end
     for (; session_.epoch < options_.epochs && (pending || !session_.over()); pending = false) run_epoch();
-    if (options_.optimizer->averages()) options_.optimizer->assign_averages();  // after the last checkpoint
+    if (options_.optimizer->averages()) {  // after the last checkpoint
+      if (session_.step > 0 && session_.batch == 0) build();
+      options_.optimizer->assign_averages();
+    }
     tell(&Callback::on_end);
     session_.history.steps = session_.step;
     return std::move(session_.history);
@@ -356,7 +359,8 @@ class Loop {
     warned_ = warn_of_validation(session_.logs, session_.epoch, broken);
   }
 
-  // A run that was read from a checkpoint after its last step: weights and what the optimizer holds wait for variables.
+  // Of a run that was read from a checkpoint after its last step weights and what the optimizer holds wait for
+  // variables.
   void build() {
     if (const auto element = data_.iterator().next()) look_(*element);
     options_.optimizer->build(model_.module().trainable_variables());

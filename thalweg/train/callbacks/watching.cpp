@@ -104,18 +104,17 @@ class EarlyStopping : public Callback {
     check_patience("early_stopping", options.patience);
   }
 
-  void on_begin(Session&) override {
+  // Nothing is left to do in a run that was stopped at the end of the epoch whose checkpoint it is read from.
+  void on_begin(Session& session) override {
     if (watch_.begin()) best_.clear();
+    const bool at_end = static_cast<std::int64_t>(session.history.epochs.size()) > session.epoch;
+    if (at_end && session.epoch > 0 && waited_enough()) stop(session);
   }
 
   void on_epoch_end(Session& session) override {
     if (session.epoch < options_.start_from_epoch || !watch_.look(session.logs)) return;
     if (watch_.improved() && options_.restore_best_weights) remember(session.model);
-    if (watch_.waited() < std::max(1, options_.patience) || session.epoch == 0) return;
-    session.stop(std::isfinite(watch_.best())
-                     ? fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(),
-                                   watch_.waited())
-                     : fmt::format("{} was not finite for {} epochs", watch_.monitor(), watch_.waited()));
+    if (waited_enough() && session.epoch > 0) stop(session);
   }
 
   void on_end(Session& session) override {
@@ -137,6 +136,14 @@ class EarlyStopping : public Callback {
   }
 
  private:
+  bool waited_enough() const { return watch_.waited() >= std::max(1, options_.patience); }
+  void stop(Session& session) const {
+    session.stop(std::isfinite(watch_.best())
+                     ? fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(),
+                                   watch_.waited())
+                     : fmt::format("{} was not finite for {} epochs", watch_.monitor(), watch_.waited()));
+  }
+
   // With the masks of the pruned ones, which may have fewer zeros now than in the end.
   void remember(const nn::Module& model) {
     best_.clear();
