@@ -28,7 +28,7 @@ class TW_API Applied {
 namespace optim {
 
 // How rules with moments take row-sparse gradients. exact: as the dense gradient, moments of all rows decay and move
-// all rows. lazy: rows without a gradient stay as they are.
+// all rows. lazy: rows without a gradient stay as they are; averages of them (.ema_momentum) go on to follow.
 enum class Sparse { exact, lazy };
 inline constexpr Sparse exact = Sparse::exact, lazy = Sparse::lazy;
 
