@@ -420,6 +420,13 @@ TEST(fit, mistakes_are_told) {
   metrics::MAE named({.name = "loss"});
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&first, &second}}, "two values named \"mean_sq");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&named}}, "two values named \"loss\"");
+  const auto validation = rows(4).batch(4);
+  metrics::MAE of_validation({.name = "val_loss"}), error({.name = "error"}), val_error({.name = "val_error"});
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&of_validation}, .validation = &validation},
+       "two values named \"val_loss\"");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&error, &val_error}, .validation = &validation},
+       "two values named \"val_error\"");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {nullptr}}, "got a null pointer");
   const auto endless = rows(8).batch(4).repeat();
   says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");

@@ -92,16 +92,24 @@ void check_ends(const data::Dataset& data) {
 }
 
 // Values are told apart by their names alone.
-void check_names(const std::vector<metrics::Metric*>& metrics) {
+void check_names(const std::vector<metrics::Metric*>& metrics, bool validates) {
   std::set<std::string> names{"loss"};
-  for (const auto* metric : metrics)
-    TW_CHECK_USER(names.insert(metric->name()).second, "fit", "give one of them another name: {.name = \"error_2\"}",
-                  "expected metrics of different names, other than \"loss\", got two values named \"{}\"",
-                  metric->name());
+  const auto check_new = [&](const std::string& name) {
+    TW_CHECK_USER(names.insert(name).second, "fit", "give one of them another name: {.name = \"error_2\"}",
+                  "expected metrics of different names, other than \"loss\", got two values named \"{}\"", name);
+  };
+  for (const auto* metric : metrics) {
+    TW_CHECK_USER(metric != nullptr, "fit", "give pointers to metrics that live: {.metrics = {&accuracy}}",
+                  "expected a metric, got a null pointer");
+    check_new(metric->name());
+  }
+  if (!validates) return;
+  check_new("val_loss");
+  for (const auto* metric : metrics) check_new("val_" + metric->name());
 }
 
 void check(const data::Dataset& data, const FitOptions& options) {
-  check_names(options.metrics);
+  check_names(options.metrics, options.validation != nullptr);
   TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0 && options.steps_per_epoch >= 0, "fit",
                 "0 for .steps and .steps_per_epoch means no limit",
                 "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
@@ -414,7 +422,7 @@ History fit(const Model& model, const data::Dataset& data, const FitOptions& opt
 }
 
 Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {
-  check_names(options.metrics);
+  check_names(options.metrics, false);
   check_ends(data);
   const BatchFunction look("evaluate", model,
                            {.loss = options.loss,

@@ -40,7 +40,7 @@ std::string to_text(const Session& session, const Place& place) {
               {"loss", bits(place.sums.loss)},
               {"examples", bits(place.sums.examples)},
               {"history", history_of(session.history)}}
-      .dump();
+      .dump(-1, ' ', false, json::error_handler_t::replace);  // names of metrics may be no UTF-8
 }
 
 void from_text(const std::string& text, Session& session, Place& place) {
