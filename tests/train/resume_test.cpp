@@ -86,6 +86,41 @@ TEST(resume, a_validation_that_draws_at_random_goes_on) {
   }
 }
 
+// Those that learn their sizes from the first batch, too.
+TEST(resume, metrics_of_an_epoch_that_was_cut_go_on) {
+  const auto run = [](const Folder& folder, bool resume, std::int64_t death, std::int64_t steps) {
+    random::set_seed(7);
+    const Tensor x = random::normal({20, 3}, {.seed = 1});
+    const auto data = data::from_tensor_slices({x, one_hot(argmax(x, -1), 3)}).batch(4);
+    nn::Sequential model({nn::dense(3)});
+    optim::SGD sgd;
+    metrics::F1 f1;
+    metrics::R2Score r2;
+    metrics::AUC auc;
+    const auto history = fit(model, data,
+                             {.optimizer = &sgd,
+                              .loss = losses::mean_squared_error,
+                              .metrics = {&f1, &r2, &auc},
+                              .epochs = 2,
+                              .callbacks = {std::make_shared<Death>(death),
+                                            train::checkpoint_every(folder.path(), {.steps = 1, .resume = resume})},
+                              .steps = steps});
+    return std::vector{history["f1"], history["r2_score"], history["auc"]};
+  };
+  const Folder whole_folder;
+  const auto whole = run(whole_folder, false, -1, 0);
+  for (const std::int64_t steps : {1, 4, 7}) {
+    const Folder folder;
+    run(folder, false, -1, steps);
+    EXPECT_EQ(run(folder, true, -1, 0), whole) << steps;
+  }
+  for (const std::int64_t death : {0, 1}) {  // between the last step of an epoch and its end
+    const Folder folder;
+    EXPECT_THROW(run(folder, false, death, 0), std::runtime_error);
+    EXPECT_EQ(run(folder, true, -1, 0), whole) << death;
+  }
+}
+
 struct Result {
   std::vector<float> weights;
   std::vector<double> losses;
