@@ -195,6 +195,20 @@ TEST(tfrecord_files, features_that_do_not_fit_are_named) {
   EXPECT_EQ(filled[1].shape(), (Shape{2}));
 }
 
+TEST(tfrecord_files, have_missing_features_of_values_that_they_can_have) {
+  const auto text_of = [](DType dtype, double value) {
+    return error_of([&] { parse_example(good_example, {{.name = "height", .dtype = dtype, .default_value = value}}); });
+  };
+  EXPECT_HAS(text_of(u8, -1), "no feature \"height\", and .default_value = -1 is no u8");
+  EXPECT_HAS(text_of(i64, NAN), ".default_value = nan is no i64");
+  const TestFile file("", record(good_example)), cached(".cache");
+  const auto make = [&](double value) {
+    return tfrecord(file.path(), {.features = {{.name = "height", .default_value = value}}}).cache(cached.path());
+  };
+  for (const auto& element : make(7)) EXPECT_EQ(element[0].item<float>(), 7);
+  EXPECT_HAS(error_of([&] { make(8).iterator(); }), "another pipeline");
+}
+
 TEST(tfrecord_files, a_damaged_record_is_passed_over_a_damaged_length_ends_the_file) {
   std::string bytes = record("first") + record("second") + record("third");
   bytes[14] ^= 1;  // within "first"

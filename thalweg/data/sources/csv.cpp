@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 #include "thalweg/core/check.h"
 #include "thalweg/data/files.h"
 #include "thalweg/data/node.h"
+#include "thalweg/data/sources/fill_value.h"
 #include "thalweg/data/sources/utf8.h"
 
 namespace thalweg::data {
@@ -111,22 +111,6 @@ bool parse(std::string_view text, T& value) {
   return error == std::errc() || (error == std::errc::result_out_of_range && is_tiny(text, value));
 }
 
-// The value of empty fields, where it is one of T.
-template <class T>
-bool missing_value(double missing, T& value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    value = T(static_cast<float>(missing));
-  } else {
-    if constexpr (std::is_integral_v<T>) {
-      const double least = static_cast<double>(std::numeric_limits<T>::min());
-      const double beyond = 2 * (static_cast<double>(std::numeric_limits<T>::max() / 2) + 1);
-      if (!(missing >= least && missing < beyond) || missing != std::floor(missing)) return false;
-    }
-    value = static_cast<T>(missing);
-  }
-  return true;
-}
-
 template <class T>
 bool parse_value(std::string_view text, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -205,7 +189,7 @@ class CsvCursor final : public Whole {
     with_type(wanted.dtype, [&]<class T>(TypeTag<T>) {
       T value{};
       if (text.empty() && options_.missing) {
-        TW_CHECK_USER(missing_value(*options_.missing, value), "csv", "choose a value that the column can have",
+        TW_CHECK_USER(fill_value(*options_.missing, value), "csv", "choose a value that the column can have",
                       "{}: row {} (line {}), column \"{}\" is empty, and .missing = {} is no {}", reader_.path(),
                       row_ - 1, reader_.line(), shown(wanted.name), *options_.missing, wanted.dtype);
       } else {
