@@ -313,10 +313,14 @@ class Loop {
       session_.plan = plan->peak_bytes() == largest_peak_ ? plan : &step_.plan(largest_);
       session_.measured_bytes = session_.plan->state().measured_peak;
     }
-    if (session_.gradient_names.empty())
+    if (result.norms.defined()) session_.gradient_norms = result.norms.to_vector<double>();
+    const std::size_t norms =
+        session_.gradient_norms.size();  // fewer than before: a callback froze a part of the model
+    if (session_.gradient_names.empty() || (norms > 0 && norms != session_.gradient_names.size())) {
+      session_.gradient_names.clear();
       for (const auto& variable : model_.module().trainable_variables())
         session_.gradient_names.push_back(variable.name());
-    if (result.norms.defined()) session_.gradient_norms = result.norms.to_vector<double>();
+    }
     if (result.norm.defined()) session_.accumulated_norm = result.norm.item<double>();
   }
 
