@@ -195,6 +195,17 @@ TEST(fit, weights_of_classes_and_examples_need_not_have_the_same_axes) {
   }
 }
 
+TEST(fit, weights_of_classes_that_labels_cannot_have_count_nowhere) {
+  nn::Sequential model({nn::dense({.units = 2, .kernel_initializer = nn::initializers::zeros})});
+  optim::SGD sgd;
+  const auto loss = [](const Tensor& labels, const Tensor& logits, const Tensor& weight) {
+    return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true, .sample_weight = weight});
+  };
+  const History history = fit(model, data::from_tensor_slices({ones({2, 3}), cast(tensor({0, 1}), u8)}).batch(2),
+                              {.optimizer = &sgd, .loss = loss, .class_weights = {{-256, 100.0}, {257, 100.0}}});
+  EXPECT_NEAR(history.last("loss"), std::log(2.0), 1e-5);
+}
+
 // A run in one go, and the same run cut after each number of steps and resumed.
 TEST(fit, a_resumed_run_has_the_same_bits) {
   int accumulate = 1;

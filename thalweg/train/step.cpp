@@ -14,10 +14,10 @@ namespace {
 // The weight of each label, as a factor of the examples' own weights, which may have fewer axes than the labels, or one
 // of size 1 more.
 Tensor weights_by_class(const Batch& batch, const std::map<std::int64_t, double>& weights) {
-  const Tensor labels = batch.labels;
-  TW_CHECK_USER(!is_float(labels.dtype()) && labels.dtype() != boolean, "fit",
+  TW_CHECK_USER(!is_float(batch.labels.dtype()) && batch.labels.dtype() != boolean, "fit",
                 ".class_weights are for labels that are numbers of classes",
-                "expected labels of an integer dtype, got {} {}", labels.shape(), labels.dtype());
+                "expected labels of an integer dtype, got {} {}", batch.labels.shape(), batch.labels.dtype());
+  const Tensor labels = cast(batch.labels, i64);  // where 257 is not 1, as it is in u8
   Tensor factor = ones(labels.shape());
   for (const auto& [label, weight] : weights) factor = where(labels == label, full_like(factor, weight), factor);
   if (!batch.weights.defined()) return factor;
