@@ -242,6 +242,25 @@ TEST(normalization_layer, data_in_parts_count_as_one) {
   EXPECT_TRUE(near(back(whole(data)), data, 1e-13));
 }
 
+// The variance 666,667 is no f16, and one of 2.5e-11 is 0 there.
+TEST(normalization_layer, takes_16_bits_as_their_values) {
+  for (const DType dtype : {f16, bf16}) {
+    const Tensor large = tensor({{0.f}, {1000.f}, {2000.f}}), small = tensor({{0.f}, {1e-5f}});
+    for (const Tensor& data : {large, small}) {
+      Normalization exact, rounded, back({.invert = true});
+      exact.adapt(cast(cast(data, dtype), f32)), rounded.adapt(cast(data, dtype)), back.adapt(data);
+      for (const auto& [name, value] : weights_of(exact))
+        EXPECT_TRUE(near(weights_of(rounded)[name], value, 0)) << name;
+      const auto compiled = function([&](const Tensor& x) { return rounded(x); });
+      for (const Tensor& y : {rounded(cast(data, dtype)), compiled(cast(data, dtype))}) {
+        EXPECT_EQ(y.dtype(), dtype);
+        EXPECT_TRUE(near(cast(y, f32), exact(data), 0.02)) << dtype;
+        EXPECT_TRUE(near(cast(back(y), f32), data, 0.02));
+      }
+    }
+  }
+}
+
 // Built or not: weights are never made integers.
 TEST(layers, with_weights_refuse_integers) {
   Dense dense({.units = 3});

@@ -80,6 +80,7 @@ TEST(optim_function, rules_run_compiled_as_in_eager_mode) {
   expect_same_compiled("rmsprop", made<RMSprop>(RMSpropOptions{.momentum = 0.5, .centered = true, .clip_value = 0.1}));
   expect_same_compiled("adam", made<Adam>(AdamOptions{.amsgrad = true, .global_clip_norm = 0.1, .weight_decay = 0.1}));
   expect_same_compiled("lazy adam", made<Adam>(AdamOptions{.sparse = lazy}));
+  expect_same_compiled("lazy adam with averages", made<Adam>(AdamOptions{.ema_momentum = 0.9, .sparse = lazy}));
   expect_same_compiled("nadam", made<Nadam>(NadamOptions{.ema_momentum = 0.9}));
   expect_same_compiled("adamax", made<Adamax>(AdamaxOptions{}));
   expect_same_compiled("adagrad", made<Adagrad>(AdagradOptions{}));
@@ -92,6 +93,8 @@ TEST(optim_function, rules_run_compiled_as_in_eager_mode) {
 
 TEST(optim_function, accumulation_is_predicated) {
   expect_same_compiled("adam", made<Adam>(AdamOptions{.ema_momentum = 0.9, .accumulate_steps = 2}));
+  expect_same_compiled("lazy adam",
+                       made<Adam>(AdamOptions{.ema_momentum = 0.9, .accumulate_steps = 2, .sparse = lazy}));
   expect_same_compiled("nadam", made<Nadam>(NadamOptions{.accumulate_steps = 2}));
   expect_same_compiled("lamb", made<Lamb>(LambOptions{.weight_decay = 0.1, .accumulate_steps = 3}));
 }

@@ -124,6 +124,17 @@ TEST(optim, state_is_named_after_optimizer_variable_and_slot) {
                                              "adam/dense/kernel/velocity", "adam/dense/kernel/average"}));
 }
 
+TEST(optim, state_that_is_made_is_not_made_again) {
+  Variable w = variable("w", tensor({0.0})), other = variable("other", tensor({0.0}));
+  Adam adam;
+  adam.build({w});
+  adam.apply({tensor({1.0})}, {w});
+  const auto before = adam.variables().size();
+  adam.build({w});
+  EXPECT_EQ(adam.variables().size(), before);
+  expect_error(ErrorCode::failed_precondition, {"[adam]", "without state"}, [&] { adam.build({w, other}); });
+}
+
 TEST(optim, several_optimizers_share_variables_by_name) {
   SGD fast({.learning_rate = 1}), slow({.learning_rate = 0.5});
   Multi both({{"^embedding", &fast}}, slow);
@@ -187,6 +198,23 @@ TEST(optim, lazy_updates_leave_other_rows_alone) {
   dense.apply({RowGradient().dense}, {reference});
   const auto before = values(start), after = values(w), all = values(reference);
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(after[i], i / 2 == 1 || i / 2 == 4 ? all[i] : before[i]) << i;
+}
+
+// The average of a row that was touched once ends at its value, not where it began.
+TEST(optim, averages_follow_rows_that_rest) {
+  for (const int accumulate : {1, 2}) {
+    Adam adam({.learning_rate = 0.1, .ema_momentum = 0.5, .accumulate_steps = accumulate, .sparse = lazy});
+    Variable w = variable("w", random::normal({10, 2}, {.seed = 1, .dtype = f64}));
+    Tensor average = w;
+    for (int i = 0; i < 6; ++i) {
+      const Tensor rows = i == 0 ? tensor({4, 1}) : tensor({0});
+      if (!adam.apply({Gradient(ones({rows.size(), 2}, f64), rows, {10, 2})}, {w})) continue;
+      average = i < accumulate ? w.value() : 0.5 * average + 0.5 * w;
+    }
+    adam.assign_averages();
+    const auto got = values(w), want = values(average);
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-15) << i;
+  }
 }
 
 TEST(optim, rows_are_written_in_place_unless_someone_reads_them) {

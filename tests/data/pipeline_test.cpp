@@ -87,6 +87,17 @@ TEST(data, map_takes_elements_or_their_parts) {
   EXPECT_HAS(text, "takes 1 tensors, the element has 2 parts");
 }
 
+// As one coin for two questions: the second filter would keep all that the first one did.
+TEST(data, filters_behind_each_other_draw_random_numbers_of_their_own) {
+  const auto coin = [](const Element&) { return random::uniform({}).item<float>() < 0.5f; };
+  const auto all = [](const Element&) { return true; };
+  std::size_t same = 0;
+  const auto first = all_of(range(400).filter(coin)), second = all_of(range(400).filter(all).filter(coin));
+  for (const auto number : first) same += std::count(second.begin(), second.end(), number);
+  EXPECT_LT(same, 150u);  // 100 are expected
+  EXPECT_GT(same, 50u);
+}
+
 TEST(data, filter_keeps_what_holds) {
   EXPECT_EQ(all_of(range(6).filter([](const Element& e) { return e[0].item<std::int64_t>() % 2 == 1; })),
             (Numbers{1, 3, 5}));

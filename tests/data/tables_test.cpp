@@ -1,4 +1,7 @@
 // Comma-separated values and TFRecord files.
+#include <cmath>
+#include <limits>
+
 #include "tests/data/file_support.h"
 #include "thalweg/data/files.h"
 #include "thalweg/interop/csv.h"
@@ -78,6 +81,41 @@ TEST(csv_files, say_where_a_value_is_wrong_and_go_on) {
   EXPECT_EQ((*csv(gaps.path(), {.columns = {{"b"}}, .missing = -1}).iterator().next())[0].item<float>(), -1);
 }
 
+// Probabilities are often that small.
+TEST(csv_files, round_numbers_that_are_too_small) {
+  const TestFile file(".csv", "a,b\n1e-50,-1e-42\n1e-400,1e39\n");
+  auto it = csv(file.path()).iterator();
+  EXPECT_EQ((*it.next())[0].to_vector<float>(), (std::vector<float>{0, -1e-42f}));
+  EXPECT_HAS(error_of([&] { it.next(); }), "column \"b\": expected f32, found \"1e39\"");
+  auto wide = csv(file.path(), {.columns = {{"a", f64}}}).iterator();
+  EXPECT_EQ((*wide.next())[0].item<double>(), 1e-50);
+  EXPECT_EQ((*wide.next())[0].item<double>(), 0);
+}
+
+TEST(csv_files, have_empty_fields_of_values_that_the_column_can_have) {
+  const TestFile file(".csv", "a,b\n,1\n");
+  const auto read = [&](DType dtype, double missing) {
+    return (*csv(file.path(), {.columns = {{"a", dtype}}, .missing = missing}).iterator().next())[0];
+  };
+  EXPECT_EQ(read(u8, 255).item<std::int64_t>(), 255);
+  EXPECT_EQ(read(i64, -9223372036854775808.0).item<std::int64_t>(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_TRUE(std::isnan(read(f32, NAN).item<float>()));
+  EXPECT_TRUE(read(boolean, 1).item<bool>());
+  const auto refused = [&](DType dtype, double missing) {
+    EXPECT_HAS(error_of([&] { read(dtype, missing); }), "column \"a\" is empty, and .missing = ");
+  };
+  refused(u8, -1), refused(u8, 256), refused(i64, 9223372036854775808.0), refused(i32, NAN), refused(i32, 0.5);
+  refused(boolean, 2);
+}
+
+// A file of the cache holds what .missing made of it.
+TEST(csv_files, with_other_missing_values_are_other_data) {
+  const TestFile file(".csv", "a,b\n,1\n"), cached(".cache");
+  const auto make = [&](double missing) { return csv(file.path(), {.missing = missing}).cache(cached.path()); };
+  for (const auto& element : make(7)) EXPECT_EQ(element[0].to_vector<float>()[0], 7);
+  EXPECT_HAS(error_of([&] { make(8).iterator(); }), "another pipeline");
+}
+
 TEST(csv_files, with_endless_records_are_refused) {
   const TestFile file(".csv", "a\n\"" + std::string(100000, 'x'));
   auto it = csv(file.path(), {.max_record = 1000}).iterator();
@@ -155,6 +193,20 @@ TEST(tfrecord_files, features_that_do_not_fit_are_named) {
       good_example, {{.name = "height", .default_value = 2}, {.name = "label", .dtype = i32, .shape = std::nullopt}});
   EXPECT_EQ(filled[0].item<float>(), 2);
   EXPECT_EQ(filled[1].shape(), (Shape{2}));
+}
+
+TEST(tfrecord_files, have_missing_features_of_values_that_they_can_have) {
+  const auto text_of = [](DType dtype, double value) {
+    return error_of([&] { parse_example(good_example, {{.name = "height", .dtype = dtype, .default_value = value}}); });
+  };
+  EXPECT_HAS(text_of(u8, -1), "no feature \"height\", and .default_value = -1 is no u8");
+  EXPECT_HAS(text_of(i64, NAN), ".default_value = nan is no i64");
+  const TestFile file("", record(good_example)), cached(".cache");
+  const auto make = [&](double value) {
+    return tfrecord(file.path(), {.features = {{.name = "height", .default_value = value}}}).cache(cached.path());
+  };
+  for (const auto& element : make(7)) EXPECT_EQ(element[0].item<float>(), 7);
+  EXPECT_HAS(error_of([&] { make(8).iterator(); }), "another pipeline");
 }
 
 TEST(tfrecord_files, a_damaged_record_is_passed_over_a_damaged_length_ends_the_file) {

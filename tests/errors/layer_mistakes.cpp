@@ -55,6 +55,15 @@ const std::vector<Mistake> layers{
        layer(tw::zeros({2, 4}), tw::zeros({1, 5, 4}));
      },
      invalid_argument, "multi_head_attention", {"query of rank 3", "got [2, 4]", "layer \"head\""}},
+    {"batch_norm_with_a_negative_epsilon",
+     [] { call<tw::nn::BatchNorm>(tw::nn::BatchNormOptions{.epsilon = -1}, tw::zeros({2, 3})); },
+     invalid_argument, "batch_norm", {".epsilon of 0 or more", "got -1", "layer \"head\""}},
+    {"batch_norm_with_a_momentum_above_one",
+     [] { call<tw::nn::BatchNorm>(tw::nn::BatchNormOptions{.momentum = 99}, tw::zeros({2, 3})); },
+     invalid_argument, "batch_norm", {".momentum between 0 and 1", "got 99", "layer \"head\""}},
+    {"variance_scaling_by_a_negative_scale",
+     [] { tw::nn::initializers::variance_scaling({.scale = -2}); },
+     invalid_argument, "variance_scaling", {".scale above 0", "got -2"}},
     {"embedding_of_booleans",
      [] {
        call<tw::nn::Embedding>(tw::nn::EmbeddingOptions{.input_dim = 4, .output_dim = 2}, tw::zeros({2}, tw::boolean));

@@ -174,6 +174,38 @@ TEST(fit, weights_of_classes_and_examples_multiply) {
   EXPECT_NEAR(history.last("loss"), 4 * std::log(3.0), 1e-5);
 }
 
+// Weights stand for the leading axes of the labels: those of examples for all places of an image, say.
+TEST(fit, weights_of_classes_and_examples_need_not_have_the_same_axes) {
+  const auto loss_of = [](const Tensor& x, const Tensor& y, const Tensor& w, bool eager) {
+    nn::Sequential model({nn::dense({.units = 2, .kernel_initializer = nn::initializers::zeros})});
+    optim::SGD sgd;
+    const auto loss = [](const Tensor& labels, const Tensor& logits, const Tensor& weight) {
+      return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true, .sample_weight = weight});
+    };
+    const History history = fit(model, data::from_tensor_slices({x, y, w}).batch(2),
+                                {.optimizer = &sgd, .loss = loss, .class_weights = {{1, 5.0}}, .eager = eager});
+    return history.last("loss") / std::log(2.0);  // logits are 0: every value is log 2
+  };
+  for (const bool eager : {false, true}) {
+    EXPECT_NEAR(loss_of(ones({2, 3}), tensor({{1}, {0}}), tensor({1.f, 3.f}), eager), 4, 1e-5);  // (5 * 1 + 1 * 3) / 2
+    EXPECT_NEAR(loss_of(ones({2, 3}), tensor({1, 0}), tensor({{1.f}, {3.f}}), eager), 4, 1e-5);
+    const Tensor x = ones({2, 2, 3}), y = tensor({{1, 1}, {0, 0}});
+    EXPECT_NEAR(loss_of(x, y, tensor({1.f, 3.f}), eager), 4, 1e-5);  // (5 * 1 + 5 * 1 + 1 * 3 + 1 * 3) / 4
+    EXPECT_NEAR(loss_of(x, y, tensor({{1.f, 0.f}, {3.f, 1.f}}), eager), 2.25, 1e-5);
+  }
+}
+
+TEST(fit, weights_of_classes_that_labels_cannot_have_count_nowhere) {
+  nn::Sequential model({nn::dense({.units = 2, .kernel_initializer = nn::initializers::zeros})});
+  optim::SGD sgd;
+  const auto loss = [](const Tensor& labels, const Tensor& logits, const Tensor& weight) {
+    return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true, .sample_weight = weight});
+  };
+  const History history = fit(model, data::from_tensor_slices({ones({2, 3}), cast(tensor({0, 1}), u8)}).batch(2),
+                              {.optimizer = &sgd, .loss = loss, .class_weights = {{-256, 100.0}, {257, 100.0}}});
+  EXPECT_NEAR(history.last("loss"), std::log(2.0), 1e-5);
+}
+
 // A run in one go, and the same run cut after each number of steps and resumed.
 TEST(fit, a_resumed_run_has_the_same_bits) {
   int accumulate = 1;
@@ -399,6 +431,13 @@ TEST(fit, mistakes_are_told) {
   metrics::MAE named({.name = "loss"});
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&first, &second}}, "two values named \"mean_sq");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&named}}, "two values named \"loss\"");
+  const auto validation = rows(4).batch(4);
+  metrics::MAE of_validation({.name = "val_loss"}), error({.name = "error"}), val_error({.name = "val_error"});
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&of_validation}, .validation = &validation},
+       "two values named \"val_loss\"");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {&error, &val_error}, .validation = &validation},
+       "two values named \"val_error\"");
+  says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .metrics = {nullptr}}, "got a null pointer");
   const auto endless = rows(8).batch(4).repeat();
   says(endless, {.optimizer = &sgd, .loss = loss}, ".steps_per_epoch = 100");
   says(rows(8).batch(4), {.optimizer = &sgd, .loss = loss, .validation = &endless}, "repeat for ever");

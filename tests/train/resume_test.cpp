@@ -60,6 +60,115 @@ Outcome run(const Folder& folder, bool resume, std::int64_t death, std::int64_t 
   return outcome;
 }
 
+// Which rows the validation looks at, and what it draws beside them, follows from how many there were before.
+TEST(resume, a_validation_that_draws_at_random_goes_on) {
+  const auto noise = [](const Tensor& x, const Tensor& y) { return std::pair(x + random::normal(x.shape()), y); };
+  const auto run = [&](const Folder& folder, bool resume, std::int64_t steps, bool looks) {
+    random::set_seed(7);
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd({.learning_rate = 0.01});
+    const auto validation = rows(20, 9).shuffle(20).take(7).map(noise).batch(4);
+    if (looks) validation.iterator().next();  // of whatever epoch
+    return fit(model, rows(20).shuffle(20).batch(10),
+               {.optimizer = &sgd,
+                .loss = losses::mean_squared_error,
+                .epochs = 4,
+                .validation = &validation,
+                .callbacks = {train::checkpoint_every(folder.path(), {.resume = resume})},
+                .steps = steps})["val_loss"];
+  };
+  const Folder whole_folder;
+  const auto whole = run(whole_folder, false, 0, false);
+  for (const std::int64_t steps : {2, 3, 4, 5}) {  // at the end of an epoch and inside
+    const Folder folder;
+    run(folder, false, steps, false);
+    EXPECT_EQ(run(folder, true, 0, steps % 2 == 0), whole) << steps;
+  }
+}
+
+// Those that learn their sizes from the first batch, too.
+TEST(resume, metrics_of_an_epoch_that_was_cut_go_on) {
+  const auto run = [](const Folder& folder, bool resume, std::int64_t death, std::int64_t steps) {
+    random::set_seed(7);
+    const Tensor x = random::normal({20, 3}, {.seed = 1});
+    const auto data = data::from_tensor_slices({x, one_hot(argmax(x, -1), 3)}).batch(4);
+    nn::Sequential model({nn::dense(3)});
+    optim::SGD sgd;
+    metrics::F1 f1;
+    metrics::R2Score r2;
+    metrics::AUC auc;
+    const auto history = fit(model, data,
+                             {.optimizer = &sgd,
+                              .loss = losses::mean_squared_error,
+                              .metrics = {&f1, &r2, &auc},
+                              .epochs = 2,
+                              .callbacks = {std::make_shared<Death>(death),
+                                            train::checkpoint_every(folder.path(), {.steps = 1, .resume = resume})},
+                              .steps = steps});
+    return std::vector{history["f1"], history["r2_score"], history["auc"]};
+  };
+  const Folder whole_folder;
+  const auto whole = run(whole_folder, false, -1, 0);
+  for (const std::int64_t steps : {1, 4, 7}) {
+    const Folder folder;
+    run(folder, false, -1, steps);
+    EXPECT_EQ(run(folder, true, -1, 0), whole) << steps;
+  }
+  for (const std::int64_t death : {0, 1}) {  // between the last step of an epoch and its end
+    const Folder folder;
+    EXPECT_THROW(run(folder, false, death, 0), std::runtime_error);
+    EXPECT_EQ(run(folder, true, -1, 0), whole) << death;
+  }
+}
+
+struct Result {
+  std::vector<float> weights;
+  std::vector<double> losses;
+  std::string stopped_because;
+};
+
+// A job that is started again after its end finds what it had.
+TEST(resume, a_run_at_its_end_is_as_it_was) {
+  const auto run = [&](const Folder& folder, bool resume, bool stops, bool built, optim::Optimizer& optimizer) {
+    random::set_seed(7);
+    nn::Sequential model({nn::dense(1)});
+    if (built) model(zeros({1, 3}));
+    const auto validation = rows(20, 9).batch(4);
+    std::vector<train::CallbackPointer> callbacks{train::checkpoint_every(folder.path(), {.resume = resume})};
+    if (stops) callbacks.push_back(train::early_stopping({.patience = 2, .restore_best_weights = true}));
+    const auto history = fit(model, rows(20).batch(5),
+                             {.optimizer = &optimizer,
+                              .loss = losses::mean_squared_error,
+                              .epochs = stops ? 9 : 2,
+                              .validation = &validation,
+                              .callbacks = callbacks});
+    model(zeros({1, 3}));
+    Result result{{}, history["val_loss"], history.stopped_because};
+    for (const auto& variable : model.variables())
+      for (const float value : variable.value().to_vector<float>()) result.weights.push_back(value);
+    return result;
+  };
+  for (const bool stops : {false, true})
+    for (const bool built : {false, true}) {
+      const Folder folder;
+      const auto make = [&] {
+        return stops ? std::make_unique<optim::Adam>(optim::AdamOptions{
+                           .learning_rate = [](std::int64_t updates) { return updates < 8 ? 0.1 : 30.0; }})
+                     : std::make_unique<optim::Adam>(optim::AdamOptions{.learning_rate = 0.1, .ema_momentum = 0.9});
+      };
+      const auto first = make(), other = make();
+      const Result whole = run(folder, false, stops, built, *first);
+      EXPECT_EQ(whole.losses.size(), stops ? 4u : 2u);
+      for (auto* optimizer : {other.get(), other.get()}) {
+        const Result again = run(folder, true, stops, built, *optimizer);
+        EXPECT_EQ(again.weights, whole.weights) << stops << built;
+        EXPECT_EQ(again.losses, whole.losses) << stops << built;
+        EXPECT_EQ(again.stopped_because, whole.stopped_because) << stops << built;
+        if (!stops) break;  // the optimizer has the variables of the model before
+      }
+    }
+}
+
 // The last checkpoint is that of the epoch's last step: left-over gradients and the validation are still to come.
 TEST(resume, an_epoch_whose_end_was_cut_off_is_ended) {
   for (const bool sized : {true, false})

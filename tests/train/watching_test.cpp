@@ -122,20 +122,42 @@ TEST(watching, rates_follow_plateaus_and_schedules) {
   EXPECT_EQ(rates, (std::vector<double>{1.0, 0.5, 1.0 / 3}));
 }
 
+TEST(watching, a_plateau_lowers_each_rate_of_several_optimizers_by_itself) {
+  auto model = net();
+  optim::SGD first({.learning_rate = 1e-20}), others({.learning_rate = 1e-30});
+  optim::Multi both({{"^dense/", &first}}, others);
+  std::vector<std::pair<double, double>> rates;
+  const auto note = every_step([&](Session&) {
+    rates.emplace_back(first.learning_rate().item<double>(), others.learning_rate().item<double>());
+  });
+  fit(model, rows(8).batch(8),
+      {.optimizer = &both,
+       .loss = [](const Tensor&, const Tensor& y) { return 0 * reduce_sum(y); },
+       .epochs = 4,
+       .callbacks = {train::reduce_on_plateau({.monitor = "loss", .factor = 0.5, .patience = 1, .min_rate = 5e-31}),
+                     note}});
+  using Rates = decltype(rates);
+  EXPECT_EQ(rates, (Rates{{1e-20, 1e-30}, {1e-20, 1e-30}, {0.5e-20, 0.5e-30}, {0.25e-20, 0.5e-30}}));
+}
+
 // Higher is better where the name of a metric says so; the cosine of two directions is such a one.
 TEST(watching, early_stopping_knows_scores_by_their_names) {
-  for (const char* name : {"val_accuracy", "val_cosine_similarity", "val_fbeta", "val_mean_iou"}) {
+  const auto runs_on = [](const char* name, double direction) {
     auto model = net();
     optim::SGD sgd({.learning_rate = 0.01});
-    const auto rises =
-        every_step([&](Session& session) { session.logs.set(name, static_cast<double>(session.epoch)); });
+    const auto moves =
+        every_step([&](Session& session) { session.logs.set(name, direction * static_cast<double>(session.epoch)); });
     fit(model, rows(8).batch(8),
         {.optimizer = &sgd,
          .loss = losses::mean_squared_error,
          .epochs = 5,
-         .callbacks = {rises, train::early_stopping({.monitor = name, .patience = 2})}});
+         .callbacks = {moves, train::early_stopping({.monitor = name, .patience = 2})}});
     EXPECT_EQ(std::int64_t{sgd.iterations()}, 5) << name;
-  }
+  };
+  for (const char* name :
+       {"val_accuracy", "val_cosine_similarity", "val_fbeta", "val_mean_iou", "acc", "val_acc_1", "f1_score", "val_r2"})
+    runs_on(name, 1);
+  for (const char* name : {"val_loss", "error2", "val_error2", "accumulated_cost"}) runs_on(name, -1);
 }
 
 // Values that are not finite are never the best, nor do they hide a better one that comes later.

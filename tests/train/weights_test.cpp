@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/folder.h"
+#include "tests/train/rows.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg {
@@ -119,6 +120,27 @@ TEST(weights, of_another_model_are_refused_by_the_first_call) {
   checkpoint::load_weights(more, path, {.strict = false});
   fewer(x), more(x);
   EXPECT_EQ(more.variables()[2].value().to_vector<float>(), saved.variables()[2].value().to_vector<float>());
+}
+
+// The format has names in JSON.
+TEST(weights, of_names_that_are_no_text_are_refused) {
+  const Folder folder;
+  nn::Sequential model({nn::dense({.units = 1, .name = "gr\xf6\xdf"})});
+  model(zeros({1, 2}));
+  EXPECT_EQ(code_of([&] { checkpoint::save_weights(model, folder.path() + "/w.safetensors"); }),
+            ErrorCode::invalid_argument);
+}
+
+TEST(weights, of_metrics_with_such_names_are_refused_in_checkpoints) {
+  const Folder folder;
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  metrics::MAE error({.name = "gr\xf6\xdf"});
+  const train::FitOptions options{.optimizer = &sgd,
+                                  .loss = losses::mean_squared_error,
+                                  .metrics = {&error},
+                                  .callbacks = {train::checkpoint_every(folder.path())}};
+  EXPECT_EQ(code_of([&] { train::fit(model, testing::rows(4).batch(4), options); }), ErrorCode::invalid_argument);
 }
 
 TEST(weights, mistakes_change_nothing) {

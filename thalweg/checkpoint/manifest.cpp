@@ -50,8 +50,13 @@ std::string to_json(const Manifest& manifest) {
                            {"bytes", item.bytes},
                            {"crc32c", item.checksum},
                            {"text", item.text}};
-  json["crc32c"] = checksum_of(json);
-  return json.dump(1) + "\n";
+  try {
+    json["crc32c"] = checksum_of(json);
+    return json.dump(1) + "\n";
+  } catch (const ordered_json::exception& error) {
+    TW_FAIL(invalid_argument, "checkpoint", "keep bytes that are no text as a tensor of u8",
+            "expected the text of items in UTF-8: {}", error.what());
+  }
 }
 
 Manifest parse_manifest(const std::string& text) {

@@ -20,6 +20,15 @@ std::string checksum_of(const Tensor& tensor) {
 
 std::string checksum_key(const std::string& name) { return "crc32c/" + name; }
 
+std::string text_of(const nlohmann::ordered_json& header) {
+  try {
+    return header.dump();
+  } catch (const nlohmann::ordered_json::exception& error) {
+    TW_FAIL(invalid_argument, "safetensors", "choose other names: the format knows UTF-8 alone",
+            "expected names of tensors in UTF-8: {}", error.what());
+  }
+}
+
 std::string header_of(const std::vector<Named>& tensors, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header{{"__metadata__", metadata}};
   std::int64_t offset = 0;
@@ -29,7 +38,7 @@ std::string header_of(const std::vector<Named>& tensors, const std::map<std::str
                     {"data_offsets", {offset, offset + tensor.bytes()}}};
     offset += tensor.bytes();
   }
-  std::string text = header.dump();
+  std::string text = text_of(header);
   text.resize((text.size() + alignment - 1) / alignment * alignment, ' ');
   return text;
 }

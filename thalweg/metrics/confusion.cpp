@@ -102,17 +102,18 @@ F1::F1(const F1Options& options)
              .threshold = options.threshold,
              .name = name_or(options.name, "f1")}) {}
 
+void FBeta::make_state(const Shape& classes) {
+  if (right_.defined()) return;
+  right_ = add_state("right", classes), chosen_ = add_state("chosen", classes), wanted_ = add_state("wanted", classes);
+}
+
 void FBeta::add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) {
   const auto [truth, prediction] = losses::pair_of(y_true, y_pred);
   TW_CHECK_USER(truth.rank() == 2 && truth.shape() == prediction.shape(), name().c_str(),
                 "labels are one-hot, or 0 and 1 for every class",
                 "expected labels and predictions of one shape [examples, classes], got {} and {}", truth.shape(),
                 prediction.shape());
-  if (!right_.defined()) {
-    const Shape classes{truth.shape()[1]};
-    right_ = add_state("right", classes), chosen_ = add_state("chosen", classes),
-    wanted_ = add_state("wanted", classes);
-  }
+  make_state({truth.shape()[1]});
   const Tensor highest = reduce_max(prediction, {.axes = -1, .keepdims = true});
   const Tensor yes =
       cast(options_.threshold ? prediction > *options_.threshold : (prediction >= highest) & (prediction != 0), f64);

@@ -96,6 +96,7 @@ class TW_API FBeta : public Metric {
   explicit FBeta(const FBetaOptions& options = {});
 
  protected:
+  void make_state(const Shape& classes) override;
   void add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) override;
   Tensor compute() const override;
 

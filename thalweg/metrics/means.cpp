@@ -169,16 +169,18 @@ SparseCategoricalCrossentropy::SparseCategoricalCrossentropy(const SparseCategor
 R2Score::R2Score(const R2ScoreOptions& options)
     : Metric(name_or(options.name, "r2_score")), average_(options.average), count_(add_state("count", {})) {}
 
+void R2Score::make_state(const Shape& outputs) {
+  if (sum_.defined()) return;
+  sum_ = add_state("sum", outputs), squares_ = add_state("squares", outputs), errors_ = add_state("errors", outputs);
+}
+
 void R2Score::add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) {
   const auto [truth, prediction] = rows_of(y_true, y_pred);
   TW_CHECK_USER(truth.rank() == 2 && truth.shape() == prediction.shape(), "r2_score",
                 "flatten what is not [examples, outputs]",
                 "expected labels and predictions of one shape [examples, outputs], got {} and {}", truth.shape(),
                 prediction.shape());
-  if (!sum_.defined()) {
-    const Shape outputs{truth.shape()[1]};
-    sum_ = add_state("sum", outputs), squares_ = add_state("squares", outputs), errors_ = add_state("errors", outputs);
-  }
+  make_state({truth.shape()[1]});
   const Tensor t = cast(truth, f64), error = t - cast(prediction, f64);
   const Tensor w = reshape(flat_weights(name(), truth.shape().prefix(1), weight), {-1, 1});
   const auto total = [&](const Tensor& x) { return reduce_sum(x * w, {.axes = 0}); };

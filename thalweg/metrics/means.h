@@ -121,6 +121,7 @@ class TW_API R2Score : public Metric {
   explicit R2Score(const R2ScoreOptions& options = {});
 
  protected:
+  void make_state(const Shape& outputs) override;
   void add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) override;
   Tensor compute() const override;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thalweg/core/caller.h"
+#include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/losses/reduction.h"
@@ -29,7 +30,24 @@ Statistic::~Statistic() = default;
 Variable Statistic::add_state(const std::string& name, const Shape& shape) {
   const TraceScope eager(nullptr);
   const PauseRecording pause;
-  return state_.emplace_back(zeros(shape, f64), VariableOptions{.name = name_ + "/" + name, .trainable = false});
+  const std::string path = name_ + "/" + name;
+  Tensor value = zeros(shape, f64);
+  if (const auto given = pending_.extract(path)) {
+    TW_CHECK_USER(given.mapped().spec() == value.spec(), "set_state", "the state belongs to data of another kind",
+                  "\"{}\": expected {} {}, got {} {}", path, shape, f64, given.mapped().shape(),
+                  given.mapped().dtype());
+    value = given.mapped();
+  }
+  return state_.emplace_back(value, VariableOptions{.name = path, .trainable = false});
+}
+
+void Statistic::set_state(const std::map<std::string, Tensor>& values) {
+  touch();
+  const PauseRecording pause;
+  pending_ = values;
+  for (auto& variable : state_)
+    if (const auto given = pending_.extract(variable.name())) variable.assign(given.mapped());
+  if (!pending_.empty()) make_state(Shape(pending_.begin()->second.shape()));
 }
 
 Tensor Statistic::result() const {
@@ -41,6 +59,7 @@ Tensor Statistic::result() const {
 void Statistic::reset() {
   touch();
   const PauseRecording pause;
+  pending_.clear();
   for (auto& variable : state_) variable.assign(zeros(variable.shape(), f64));
 }
 

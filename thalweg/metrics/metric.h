@@ -4,6 +4,7 @@
 // f64 variables, so that millions of examples are counted exactly; results are f64. All of it works at once and inside
 // of functions, where state is read and assigned at each call. Tapes do not see it.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,11 +25,15 @@ class TW_API Statistic {
   void reset();
   // Made at construction, or at the first update where sizes come with it.
   const std::vector<Variable>& variables() const { return state_; }
+  // Gives the variables of these names their values, those that are not made yet when they are; not behind a reset().
+  void set_state(const std::map<std::string, Tensor>& values);
 
  protected:
   explicit Statistic(std::string name);
   // A variable of zeros, which reset() makes zeros again.
   Variable add_state(const std::string& name, const Shape& shape);
+  // The variables whose sizes come with the first update, all of this shape: for set_state() before it.
+  virtual void make_state(const Shape&) {}
   virtual Tensor compute() const = 0;
   void touch() const { living_.touch(); }
 
@@ -36,6 +41,7 @@ class TW_API Statistic {
   const std::string name_;
   const Living living_;
   std::vector<Variable> state_;
+  std::map<std::string, Tensor> pending_;  // given to set_state, for what is not made yet
 };
 
 // A statistic of predictions. fit takes a list of them: {.metrics = {&accuracy, &auc}}.

@@ -42,6 +42,10 @@ MaskedStatistics masked_statistics(const Tensor& x, const Tensor& mask) {
 void BatchNorm::build(const Spec& x) {
   TW_CHECK_USER(x.rank() >= 2, "batch_norm", "the input is [batch, …, channels]",
                 "expected an input of rank 2 or more, got {}", x.shape);
+  TW_CHECK_USER(options_.epsilon >= 0, "batch_norm", "1e-3 is usual", "expected .epsilon of 0 or more, got {}",
+                options_.epsilon);
+  TW_CHECK_USER(options_.momentum >= 0 && options_.momentum <= 1, "batch_norm", "0.99 is usual",
+                "expected .momentum between 0 and 1, got {}", options_.momentum);
   const DType dtype = weight_dtype(x);
   const Shape channels{x.shape.last()};
   if (options_.scale)

@@ -119,6 +119,8 @@ Initializer random_uniform(const RandomUniform& options) {
 }
 
 Initializer variance_scaling(const VarianceScaling& options) {
+  TW_CHECK_USER(options.scale > 0, "variance_scaling", "1 keeps the variance, 2 is for relu",
+                "expected .scale above 0, got {}", options.scale);
   return [o = options](const Shape& shape, DType dtype) {
     const double variance = o.scale / fan_of(shape, o.fan), deviation = std::sqrt(variance);
     constexpr double kept = 0.87962566103423978;  // the deviation of a unit normal cut at two deviations

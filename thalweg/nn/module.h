@@ -53,7 +53,8 @@ class TW_API Module {
   // yet is missing.
   std::vector<Variable> variables() const;
   std::vector<Variable> trainable_variables() const;
-  // A frozen module has no trainable variables, and its batch norms work as outside of training.
+  // A frozen module has no trainable variables, and its batch norms work as outside of training. Functions that were
+  // traced before do not see the change.
   void set_trainable(bool trainable) { trainable_ = trainable; }
   bool trainable() const { return trainable_ && (parent_ == nullptr || parent_->trainable()); }
 

@@ -2,9 +2,11 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
+#include "thalweg/ops/cast/cast.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/widen.h"
 
 namespace thalweg::nn {
 namespace {
@@ -36,7 +38,7 @@ void Normalization::adapt(const Tensor& data) {
   const PauseRecording unseen;
   build_once([&] { build(data.spec()); });
   const Ints axes = averaged_axes(options_.axes, data.rank());
-  const auto [mean, variance] = moments(data, {.axes = axes, .keepdims = true});
+  const auto [mean, variance] = moments(cast(data, mean_.dtype()), {.axes = axes, .keepdims = true});
   TW_CHECK_USER(mean.shape() == mean_.shape(), "normalization", "a layer is for data of one kind; make another one",
                 "expected data with statistics of shape {}, as before, got {} from data {}", mean_.shape(),
                 mean.shape(), data.shape());
@@ -53,11 +55,13 @@ void Normalization::adapt(const Tensor& data) {
 
 void Normalization::reset() { count_ = 0; }
 
+// 16 bits are computed in f32: a variance may be beyond their range where its root is not.
 Tensor Normalization::call(const Tensor& x) {
+  check_floats(x.spec());
   check_fits("normalization", mean_.shape(), x.shape());
-  const Tensor mean = read(mean_, x.dtype());
-  const Tensor deviation = maximum(sqrt(read(variance_, x.dtype())), smallest_deviation);
-  return options_.invert ? x * deviation + mean : (x - mean) / deviation;
+  const Tensor values = widen(x), mean = read(mean_, values.dtype());
+  const Tensor deviation = maximum(sqrt(read(variance_, values.dtype())), smallest_deviation);
+  return cast(options_.invert ? values * deviation + mean : (values - mean) / deviation, x.dtype());
 }
 
 }  // namespace thalweg::nn

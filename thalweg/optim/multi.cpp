@@ -166,6 +166,10 @@ void Multi::set_learning_rate(double rate) {
   for (const auto& choice : choices_) choice.optimizer->set_learning_rate(rate);
 }
 
+void Multi::lower_learning_rate(double factor, double least) {
+  for (const auto& choice : choices_) choice.optimizer->lower_learning_rate(factor, least);
+}
+
 void Multi::set_accumulate_steps(int steps) {
   for (const auto& choice : choices_) choice.optimizer->set_accumulate_steps(steps);
 }

@@ -1,5 +1,7 @@
 #include "thalweg/optim/optimizer.h"
 
+#include <algorithm>
+
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/optim/pipeline.h"
@@ -35,6 +37,10 @@ void Optimizer::check_state(const std::map<std::string, Tensor>& values) const {
 const Iterations& Optimizer::iterations() const { return pipeline_->iterations(); }
 Tensor Optimizer::learning_rate() const { return pipeline_->learning_rate(); }
 void Optimizer::set_learning_rate(double rate) { pipeline_->set_learning_rate(rate); }
+void Optimizer::lower_learning_rate(double factor, double least) {
+  const double rate = learning_rate().item<double>();
+  set_learning_rate(rate > least ? std::max(rate * factor, least) : rate);  // a schedule refuses it
+}
 void Optimizer::set_accumulate_steps(int steps) { pipeline_->set_accumulate_steps(steps); }
 int Optimizer::accumulate_steps() const { return pipeline_->accumulate_steps(); }
 void Optimizer::trim() { pipeline_->trim(); }

@@ -28,7 +28,7 @@ class TW_API Applied {
 namespace optim {
 
 // How rules with moments take row-sparse gradients. exact: as the dense gradient, moments of all rows decay and move
-// all rows. lazy: rows without a gradient stay as they are.
+// all rows. lazy: rows without a gradient stay as they are; averages of them (.ema_momentum) go on to follow.
 enum class Sparse { exact, lazy };
 inline constexpr Sparse exact = Sparse::exact, lazy = Sparse::lazy;
 
@@ -65,7 +65,7 @@ class TW_API Optimizer {
   // Makes the update of what was accumulated since the last one, though it came in fewer calls than accumulate_steps:
   // at the end of an epoch. False if there is nothing.
   virtual Applied flush(Tensor* gradient_norm = nullptr);
-  virtual void build(const std::vector<Variable>& variables);  // makes the state now
+  virtual void build(const std::vector<Variable>& variables);  // makes the state now, unless it is there
   virtual std::vector<Variable> variables() const;
   // The same by name, as checkpoints keep it, and what set_state() gave for state that is not made yet.
   virtual std::map<std::string, Variable> state() const;
@@ -77,8 +77,10 @@ class TW_API Optimizer {
   // Variables whose name contains a match of one of the regular expressions are not decayed. Before the first apply().
   virtual void exclude_from_weight_decay(const std::vector<std::string>& patterns);
 
-  virtual Tensor learning_rate() const;          // of the next update, f64
-  virtual void set_learning_rate(double rate);   // where it is a number
+  virtual Tensor learning_rate() const;         // of the next update, f64
+  virtual void set_learning_rate(double rate);  // where it is a number
+  // By a factor, where it is a number; not below `least`, and not at all where it is there already.
+  virtual void lower_learning_rate(double factor, double least = 0);
   virtual void set_accumulate_steps(int steps);  // before the first apply()
   virtual int accumulate_steps() const;          // calls that make one update
   // Gives up room for gradients that holds none. It is made for the largest that have come, and functions that were

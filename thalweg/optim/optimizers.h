@@ -202,8 +202,9 @@ class TW_API Multi : public Optimizer {
   void check_state(const std::map<std::string, Tensor>& values) const override;
   const Iterations& iterations() const override;  // of `otherwise`
   void exclude_from_weight_decay(const std::vector<std::string>& patterns) override;
-  Tensor learning_rate() const override;         // of `otherwise`
-  void set_learning_rate(double rate) override;  // of all
+  Tensor learning_rate() const override;                               // of `otherwise`
+  void set_learning_rate(double rate) override;                        // of all
+  void lower_learning_rate(double factor, double least = 0) override;  // of each its own
   void set_accumulate_steps(int steps) override;
   int accumulate_steps() const override;  // the most of any rule
   void trim() override;

@@ -254,13 +254,21 @@ void Pipeline::hold_mask(Entry& entry) const {
   if (options_.ema_momentum) entry.tables.back().assign(where(mask, entry.tables.back(), 0));
 }
 
+// The average follows the variable, whose values stay.
+void Pipeline::update_average(Entry& entry, const Update& frame) {
+  Variable& average = entry.tables.back();
+  const Tensor before = widen(average), after = before + (widen(entry.variable()) - before) * frame.share;
+  average.assign(cast(frame.due.defined() ? where(frame.due, after, before) : after, average.dtype()));
+}
+
 // The touched rows are computed from what they were. Unless rows without a gradient rest, all rows then take the update
-// with a gradient of zero; at last the touched ones are put in.
+// with a gradient of zero; at last the touched ones are put in. Averages never rest.
 void Pipeline::update_rows(const Item& item, const Update& frame) {
   auto& [entry, gradient, scale] = item;
   const Tensors changed = rule_->update(entry->variable(), read(*entry, frame, gradient));
   const bool rest = options_.sparse == Sparse::lazy || (rule_->rests() && !entry->decay && !frame.share.defined());
   if (!rest) update_whole(*entry, frame, scalar(0, entry->variable().dtype()));
+  if (rest && frame.share.defined()) update_average(*entry, frame);
   for (std::size_t i = 0; i < changed.size(); ++i) put_rows(entry->tables[i], gradient.indices(), changed[i]);
 }
 

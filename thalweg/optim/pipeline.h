@@ -84,6 +84,7 @@ class Pipeline {
   void clip(std::vector<Item>& items, const Tensor& norm) const;
   void update(const std::vector<Item>& items, const Step& step);
   void update_rows(const Item& item, const Update& frame);
+  static void update_average(Entry& entry, const Update& frame);
   void hold_mask(Entry& entry) const;
 
   const std::string name_;

@@ -1,4 +1,6 @@
 // The state of an optimizer: made at the first apply(), for the variables that it is given.
+#include <algorithm>
+
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/ops/creation/creation.h"
@@ -142,6 +144,8 @@ Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
 
 void Pipeline::build(const std::vector<Variable>& variables) {
   const std::lock_guard lock(mutex_);
+  const auto known = [&](const Variable& variable) { return places_.contains(variable.id()); };
+  if (!entries_.empty() && std::all_of(variables.begin(), variables.end(), known)) return;
   TW_CHECK(failed_precondition, entries_.empty(), name_.c_str(), "make a new optimizer for other variables",
            "expected an optimizer without state, got one for {} variables", entries_.size());
   const PauseRecording pause;

@@ -40,7 +40,8 @@ struct PlateauOptions {
   int cooldown = 0;  // epochs to wait after a change
   double min_rate = 0;
 };
-// Lowers the optimizer's learning rate, which must be a number, when a value has ceased to improve.
+// Lowers the optimizer's learning rate, which must be a number, when a value has ceased to improve; of optim::Multi
+// those of all optimizers, by the same factor.
 TW_API CallbackPointer reduce_on_plateau(const PlateauOptions& options = {});
 
 // The learning rate of an epoch, asked at its begin: schedule(epoch, rate now).

@@ -45,21 +45,21 @@ void write_logs(Logs& logs, const std::string& prefix, const EpochSums& sums,
   for (const auto* metric : metrics) logs.set(prefix + metric->name(), value_of(metric->result()));
 }
 
-// Loss and metrics of a data set into the logs. Gives back what is not finite in the first batch whose loss is not.
-std::string measure(const BatchFunction& look, const Model& model, const data::Dataset& data,
+// Loss and metrics of an epoch of data into the logs. Gives back what is not finite in the first batch whose loss is
+// not.
+std::string measure(const BatchFunction& look, const Model& model, data::Iterator iterator,
                     const std::vector<metrics::Metric*>& metrics, const std::string& prefix, Logs& logs) {
   for (auto* metric : metrics) metric->reset();
   EpochSums sums;
   std::string broken;
-  for (std::int64_t number = 0; const auto& element : data) {
-    const StepResult result = look(element);
+  for (std::int64_t number = 0; const auto element = iterator.next(); ++number) {
+    const StepResult result = look(*element);
     const bool finite = std::isfinite(sums.loss);
-    add(sums, result, element);
+    add(sums, result, *element);
     if (finite && !std::isfinite(sums.loss))
-      if (const auto where = not_finite(element, model.inputs()); !where.empty())
+      if (const auto where = not_finite(*element, model.inputs()); !where.empty())
         broken = fmt::format("batch {} of the validation, counted from 0, has {}", number, where);
-    update(metrics, model, element, result.predictions);
-    ++number;
+    update(metrics, model, *element, result.predictions);
   }
   TW_CHECK_USER(sums.examples > 0, "fit", "give data with one batch or more", "expected data to look at, got none");
   write_logs(logs, prefix, sums, metrics);
@@ -92,16 +92,24 @@ void check_ends(const data::Dataset& data) {
 }
 
 // Values are told apart by their names alone.
-void check_names(const std::vector<metrics::Metric*>& metrics) {
+void check_names(const std::vector<metrics::Metric*>& metrics, bool validates) {
   std::set<std::string> names{"loss"};
-  for (const auto* metric : metrics)
-    TW_CHECK_USER(names.insert(metric->name()).second, "fit", "give one of them another name: {.name = \"error_2\"}",
-                  "expected metrics of different names, other than \"loss\", got two values named \"{}\"",
-                  metric->name());
+  const auto check_new = [&](const std::string& name) {
+    TW_CHECK_USER(names.insert(name).second, "fit", "give one of them another name: {.name = \"error_2\"}",
+                  "expected metrics of different names, other than \"loss\", got two values named \"{}\"", name);
+  };
+  for (const auto* metric : metrics) {
+    TW_CHECK_USER(metric != nullptr, "fit", "give pointers to metrics that live: {.metrics = {&accuracy}}",
+                  "expected a metric, got a null pointer");
+    check_new(metric->name());
+  }
+  if (!validates) return;
+  check_new("val_loss");
+  for (const auto* metric : metrics) check_new("val_" + metric->name());
 }
 
 void check(const data::Dataset& data, const FitOptions& options) {
-  check_names(options.metrics);
+  check_names(options.metrics, options.validation != nullptr);
   TW_CHECK_USER(options.epochs >= 0 && options.steps >= 0 && options.steps_per_epoch >= 0, "fit",
                 "0 for .steps and .steps_per_epoch means no limit",
                 "expected .epochs, .steps and .steps_per_epoch of 0 or more, got {}, {} and {}", options.epochs,
@@ -143,7 +151,10 @@ class Loop {
     if (place_.restored && place_.epoch_done) next_epoch();
     bool pending = session_.epoch_step > 0;  // read from a checkpoint after the last step of a run, before its end
     for (; session_.epoch < options_.epochs && (pending || !session_.over()); pending = false) run_epoch();
-    if (options_.optimizer->averages()) options_.optimizer->assign_averages();  // after the last checkpoint
+    if (options_.optimizer->averages()) {  // after the last checkpoint
+      if (session_.step > 0 && session_.batch == 0) build();
+      options_.optimizer->assign_averages();
+    }
     tell(&Callback::on_end);
     session_.history.steps = session_.step;
     return std::move(session_.history);
@@ -155,6 +166,7 @@ class Loop {
                       {"optimizer", options_.optimizer},
                       {"data", data_item()},
                       {"fit", place_item(session_, place_, options_.metrics)}};
+    if (options_.validation) session_.items.push_back({"validation", validation_item()});
     if (options_.precision == Precision::f16) session_.items.push_back({"scale", &scale_});
     for (std::size_t i = 0; i < options_.callbacks.size(); ++i)
       if (auto state = options_.callbacks[i]->state())
@@ -167,6 +179,24 @@ class Loop {
     item.save = [this] {
       return checkpoint::ItemState{{}, (failed_at_ ? *failed_at_ : iterator_.save_state()).to_string()};
     };
+    return item;
+  }
+
+  // Checkpoints of versions that did not keep it are read all the same.
+  checkpoint::Item validation_item() {
+    checkpoint::Item item(
+        "validation",
+        [this] {
+          return checkpoint::ItemState{
+              {}, validated_ ? fmt::format("{} {}", validated_->epoch, validated_->begin.to_string()) : ""};
+        },
+        [this](const checkpoint::ItemState& state) {
+          const data::State all = data::State::from_string(state.text);
+          validated_.reset();
+          if (!all.integers.empty())
+            validated_ = {all.integers.front(), {{all.integers.begin() + 1, all.integers.end()}}};
+        });
+    item.optional = true;
     return item;
   }
 
@@ -283,10 +313,14 @@ class Loop {
       session_.plan = plan->peak_bytes() == largest_peak_ ? plan : &step_.plan(largest_);
       session_.measured_bytes = session_.plan->state().measured_peak;
     }
-    if (session_.gradient_names.empty())
+    if (result.norms.defined()) session_.gradient_norms = result.norms.to_vector<double>();
+    const std::size_t norms =
+        session_.gradient_norms.size();  // fewer than before: a callback froze a part of the model
+    if (session_.gradient_names.empty() || (norms > 0 && norms != session_.gradient_names.size())) {
+      session_.gradient_names.clear();
       for (const auto& variable : model_.module().trainable_variables())
         session_.gradient_names.push_back(variable.name());
-    if (result.norms.defined()) session_.gradient_norms = result.norms.to_vector<double>();
+    }
     if (result.norm.defined()) session_.accumulated_norm = result.norm.item<double>();
   }
 
@@ -297,7 +331,7 @@ class Loop {
     if (whole && session_.batch == 0) build();
     if (whole) options_.optimizer->flush();
     write_logs(session_.logs, "", place_.sums, options_.metrics);
-    if (options_.validation) validate();
+    if (options_.validation) validate(whole);
     session_.history.epochs.push_back(session_.logs);
     session_.history.steps = session_.step;
     place_.epoch_done = whole;
@@ -308,13 +342,26 @@ class Loop {
     next_epoch();
   }
 
-  void validate() {
+  // The next epoch of the validation's data, by whose number they shuffle and draw; in a run that goes on that behind
+  // the last one before, unless the data are others now. What follows on a part of an epoch is looked at again.
+  data::Iterator validation_epoch(bool whole) {
+    data::Iterator iterator = options_.validation->iterator();
+    if (validated_ && iterator.epoch() != validated_->epoch + 1) try {
+        iterator.restore(validated_->begin);
+        iterator.next_epoch();
+      } catch (const Error&) {
+      }
+    if (whole) validated_ = {iterator.epoch(), iterator.save_state()};
+    return iterator;
+  }
+
+  void validate(bool whole) {
     std::vector<std::pair<Variable, Tensor>> of_training;  // which a run that goes on tells again
     for (const auto* metric : options_.metrics)
       for (const auto& variable : metric->variables()) of_training.emplace_back(variable, variable.value());
     std::string broken;
     try {
-      broken = measure(look_, model_, *options_.validation, options_.metrics, "val_", session_.logs);
+      broken = measure(look_, model_, validation_epoch(whole), options_.metrics, "val_", session_.logs);
     } catch (...) {
       for (auto& [variable, value] : of_training) variable.assign(value);
       end_early();
@@ -324,7 +371,8 @@ class Loop {
     warned_ = warn_of_validation(session_.logs, session_.epoch, broken);
   }
 
-  // A run that was read from a checkpoint after its last step: weights and what the optimizer holds wait for variables.
+  // Of a run that was read from a checkpoint after its last step weights and what the optimizer holds wait for
+  // variables.
   void build() {
     if (const auto element = data_.iterator().next()) look_(*element);
     options_.optimizer->build(model_.module().trainable_variables());
@@ -343,6 +391,11 @@ class Loop {
   Place place_;
   data::Iterator iterator_;
   std::optional<data::State> failed_at_;  // in front of a batch that could not be made
+  struct Validated {
+    std::int64_t epoch;  // of the data
+    data::State begin;
+  };
+  std::optional<Validated> validated_;  // the last time
   const BatchFunction step_, look_;
   std::vector<Spec> largest_;  // the batch whose plan takes the most
   std::int64_t largest_peak_ = 0;
@@ -373,7 +426,7 @@ History fit(const Model& model, const data::Dataset& data, const FitOptions& opt
 }
 
 Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptions& options) {
-  check_names(options.metrics);
+  check_names(options.metrics, false);
   check_ends(data);
   const BatchFunction look("evaluate", model,
                            {.loss = options.loss,
@@ -383,7 +436,7 @@ Logs evaluate(const Model& model, const data::Dataset& data, const EvaluateOptio
                             .eager = options.eager},
                            nullptr);
   Logs logs;
-  measure(look, model, data, options.metrics, "", logs);
+  measure(look, model, data.iterator(), options.metrics, "", logs);
   return logs;
 }
 

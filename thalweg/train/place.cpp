@@ -40,7 +40,7 @@ std::string to_text(const Session& session, const Place& place) {
               {"loss", bits(place.sums.loss)},
               {"examples", bits(place.sums.examples)},
               {"history", history_of(session.history)}}
-      .dump();
+      .dump(-1, ' ', false, json::error_handler_t::replace);  // names of metrics may be no UTF-8
 }
 
 void from_text(const std::string& text, Session& session, Place& place) {
@@ -55,20 +55,16 @@ void from_text(const std::string& text, Session& session, Place& place) {
   place.restored = true;
 }
 
-std::map<std::string, Variable> state_of(const std::vector<metrics::Metric*>& metrics) {
-  std::map<std::string, Variable> variables;
-  for (std::size_t i = 0; i < metrics.size(); ++i)
-    for (const auto& variable : metrics[i]->variables())
-      variables.emplace(fmt::format("{}/{}", i, variable.name()), variable);
-  return variables;
-}
+std::string prefix_of(std::size_t metric) { return fmt::format("{}/", metric); }
 
 }  // namespace
 
 checkpoint::Item place_item(Session& session, Place& place, const std::vector<metrics::Metric*>& metrics) {
   const auto save = [&session, &place, metrics] {
     checkpoint::ItemState state{{}, to_text(session, place)};
-    for (const auto& [name, variable] : state_of(metrics)) state.tensors.emplace(name, variable.value());
+    for (std::size_t i = 0; i < metrics.size(); ++i)
+      for (const auto& variable : metrics[i]->variables())
+        state.tensors.emplace(prefix_of(i) + variable.name(), variable.value());
     return state;
   };
   const auto load = [&session, &place, metrics](const checkpoint::ItemState& state) {
@@ -77,9 +73,13 @@ checkpoint::Item place_item(Session& session, Place& place, const std::vector<me
     } catch (const json::exception& error) {
       TW_FAIL(data_loss, "fit", "use another checkpoint", "the place in the run cannot be read: {}", error.what());
     }
-    // A metric that learns its sizes from the first batch has no state yet: it measures the rest of the epoch.
-    for (auto [name, variable] : state_of(metrics))
-      if (const auto value = state.tensors.find(name); value != state.tensors.end()) variable.assign(value->second);
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      const std::string prefix = prefix_of(i);
+      std::map<std::string, Tensor> values;
+      for (const auto& [name, value] : state.tensors)
+        if (name.starts_with(prefix)) values.emplace(name.substr(prefix.size()), value);
+      metrics[i]->set_state(values);
+    }
   };
   return {"fit", save, load};
 }

@@ -4,21 +4,24 @@
 
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/check.h"
+#include "thalweg/losses/reduction.h"
 #include "thalweg/nn/training.h"
 #include "thalweg/ops/ops.h"
 
 namespace thalweg::train {
 namespace {
 
-// The weight of each label, as a factor of the examples' own weights.
+// The weight of each label, as a factor of the examples' own weights, which may have fewer axes than the labels, or one
+// of size 1 more.
 Tensor weights_by_class(const Batch& batch, const std::map<std::int64_t, double>& weights) {
-  const Tensor labels = batch.labels;
-  TW_CHECK_USER(!is_float(labels.dtype()) && labels.dtype() != boolean, "fit",
+  TW_CHECK_USER(!is_float(batch.labels.dtype()) && batch.labels.dtype() != boolean, "fit",
                 ".class_weights are for labels that are numbers of classes",
-                "expected labels of an integer dtype, got {} {}", labels.shape(), labels.dtype());
+                "expected labels of an integer dtype, got {} {}", batch.labels.shape(), batch.labels.dtype());
+  const Tensor labels = cast(batch.labels, i64);  // where 257 is not 1, as it is in u8
   Tensor factor = ones(labels.shape());
   for (const auto& [label, weight] : weights) factor = where(labels == label, full_like(factor, weight), factor);
-  return batch.weights.defined() ? batch.weights * factor : factor;
+  if (!batch.weights.defined()) return factor;
+  return losses::fitted_weights("fit", "weights of the examples", batch.weights, labels.shape()) * factor;
 }
 
 Tensor loss_of(const Model& model, const StepOptions& options, const Tensorlist& element, Tensor& predictions) {
@@ -38,7 +41,7 @@ Tensor norms_of(const std::vector<Gradient>& gradients, const LossScale* scale) 
   Tensorlist norms;
   for (const auto& gradient : gradients)
     norms.push_back(gradient.defined() ? cast(global_norm({gradient}), f32) : zeros({}));
-  const Tensor all = stack(norms, 0);
+  const Tensor all = norms.empty() ? zeros({0}) : stack(norms, 0);  // none: the model is frozen
   return scale ? all / cast(scale->value(), f32) : all;
 }
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "thalweg/core/check.h"
 #include "thalweg/data/files.h"
 #include "thalweg/data/node.h"
+#include "thalweg/data/sources/fill_value.h"
 #include "thalweg/data/sources/utf8.h"
 
 namespace thalweg::data {
@@ -89,11 +92,23 @@ std::string shown(std::string_view text) {
   return copy;
 }
 
+// Of a number that is beyond the range of T: what is too small is rounded, to 0 in the end.
+template <class T>
+bool is_tiny(std::string_view text, T& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const double wide = std::strtod(std::string(text).c_str(), nullptr);
+    value = static_cast<T>(wide);
+    return std::abs(wide) < 1;
+  }
+  return false;
+}
+
 template <class T>
 bool parse(std::string_view text, T& value) {
   if (text.size() > 1 && text.front() == '+') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  if (end != text.data() + text.size()) return false;
+  return error == std::errc() || (error == std::errc::result_out_of_range && is_tiny(text, value));
 }
 
 template <class T>
@@ -174,10 +189,9 @@ class CsvCursor final : public Whole {
     with_type(wanted.dtype, [&]<class T>(TypeTag<T>) {
       T value{};
       if (text.empty() && options_.missing) {
-        if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-          value = T(static_cast<float>(*options_.missing));
-        else
-          value = static_cast<T>(*options_.missing);
+        TW_CHECK_USER(fill_value(*options_.missing, value), "csv", "choose a value that the column can have",
+                      "{}: row {} (line {}), column \"{}\" is empty, and .missing = {} is no {}", reader_.path(),
+                      row_ - 1, reader_.line(), shown(wanted.name), *options_.missing, wanted.dtype);
       } else {
         TW_CHECK(data_loss, parse_value(text, value), "csv",
                  text.empty() ? "set .missing for empty fields"
@@ -232,6 +246,7 @@ Dataset csv(const std::string& path, const CsvOptions& options) {
   check(options);
   std::string settings = fmt::format("{}{}{}{}", options.label, options.label_dtype, options.header, options.delimiter);
   for (const auto& column : options.columns) settings += fmt::format("{}:{};", column.name, column.dtype);
+  if (options.missing) settings += fmt::format("missing {}", *options.missing);
   return Dataset(std::make_shared<CsvNode>(path, options, settings));
 }
 

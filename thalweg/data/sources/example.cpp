@@ -5,6 +5,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/data/files.h"
+#include "thalweg/data/sources/fill_value.h"
 
 namespace thalweg::data {
 namespace {
@@ -76,10 +77,9 @@ Tensor default_part(const Feature& wanted) {
   Tensor tensor = allocate_tensor({wanted.dtype, Shape(shape)}, owner);
   with_type(wanted.dtype, [&]<class T>(TypeTag<T>) {
     T value;
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-      value = T(static_cast<float>(*wanted.default_value));
-    else
-      value = static_cast<T>(*wanted.default_value);
+    TW_CHECK_USER(fill_value(*wanted.default_value, value), "parse_example", "choose a value that the feature can have",
+                  "the record has no feature \"{}\", and .default_value = {} is no {}", wanted.name,
+                  *wanted.default_value, wanted.dtype);
     std::fill_n(static_cast<T*>(mutable_data(tensor)), tensor.size(), value);
   });
   return tensor;

@@ -93,7 +93,10 @@ Dataset tfrecord(const std::vector<std::string>& paths, const TfrecordOptions& o
   TW_CHECK_USER(!paths.empty(), "tfrecord", "give one or more paths", "expected at least one file");
   for (const auto& path : paths) RecordReader(path, options.max_record);  // missing files are found now
   std::string settings = std::to_string(paths.size());
-  for (const auto& feature : options.features) settings += fmt::format("{}:{};", feature.name, feature.dtype);
+  for (const auto& feature : options.features) {
+    settings += fmt::format("{}:{};", feature.name, feature.dtype);
+    if (feature.default_value) settings += fmt::format("default {};", *feature.default_value);
+  }
   return Dataset(std::make_shared<TfrecordNode>(paths, options, settings));
 }
 

@@ -4,10 +4,19 @@
 namespace thalweg::data {
 namespace {
 
+int filters_before(const Node& node) {
+  int count = node.name() == "filter";
+  for (const auto& input : node.inputs()) count += filters_before(*input);
+  return count;
+}
+
 class FilterCursor final : public Whole {
  public:
-  FilterCursor(CursorPtr input, const Dataset::Predicate& predicate, StageCounters& counters)
-      : input_(std::move(input)), predicate_(predicate), counters_(counters) {}
+  FilterCursor(CursorPtr input, const Dataset::Predicate& predicate, int number, StageCounters& counters)
+      : input_(std::move(input)),
+        predicate_(predicate),
+        stage_(0x66696c + (static_cast<std::uint64_t>(number) << 32)),
+        counters_(counters) {}
   void start(std::int64_t epoch) override {
     epoch_ = epoch;
     position_ = 0;
@@ -33,7 +42,7 @@ class FilterCursor final : public Whole {
         return {};
       }
       const BusyTime busy(counters_, index);
-      const std::uint64_t call = random::in_call(random::in_call(0x66696c, static_cast<std::uint64_t>(epoch_)),
+      const std::uint64_t call = random::in_call(random::in_call(stage_, static_cast<std::uint64_t>(epoch_)),
                                                  static_cast<std::uint64_t>(index));
       if (call_user("filter", call, index, [&] { return predicate_(*element); })) {
         counters_.count();
@@ -45,6 +54,7 @@ class FilterCursor final : public Whole {
  private:
   CursorPtr input_;
   const Dataset::Predicate& predicate_;
+  const std::uint64_t stage_;  // numbers the random ops of its calls, with epoch and element
   StageCounters& counters_;
   std::int64_t epoch_ = 0, position_ = 0;
 };
@@ -52,14 +62,17 @@ class FilterCursor final : public Whole {
 class FilterNode final : public Node {
  public:
   FilterNode(NodePtr input, Dataset::Predicate predicate)
-      : Node("filter", "", {std::move(input)}), predicate_(std::move(predicate)) {}
+      : Node("filter", "", {std::move(input)}),
+        predicate_(std::move(predicate)),
+        number_(filters_before(this->input())) {}
   CursorPtr open(Counters& counters) const override {
-    return std::make_unique<FilterCursor>(open_whole(input(), counters), predicate_, counters.of(*this));
+    return std::make_unique<FilterCursor>(open_whole(input(), counters), predicate_, number_, counters.of(*this));
   }
   std::int64_t cardinality() const override { return input().cardinality() == infinite ? infinite : unknown; }
 
  private:
   Dataset::Predicate predicate_;
+  int number_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Callbacks that watch a value and act when it ceases to improve.
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -11,11 +12,25 @@
 namespace thalweg::train {
 namespace {
 
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+
+// Whether the name has the score in it; a short one as a word of its own, which "error2" and "accumulated" do not have.
+bool names(const std::string& name, const std::string& score, bool is_short) {
+  for (auto at = name.find(score); at != std::string::npos; at = name.find(score, at + 1)) {
+    const auto end = at + score.size();
+    if (!is_short || ((at == 0 || !is_letter(name[at - 1])) && (end == name.size() || !is_letter(name[end]))))
+      return true;
+  }
+  return false;
+}
+
 bool higher_is_better(const std::string& monitor, Better better) {
   if (better != Better::automatic) return better == Better::higher;
-  for (const char* score : {"accuracy", "auc", "precision", "recall", "f1", "fbeta", "iou", "r2", "top_k",
-                            "cosine_similarity", "true_positives", "true_negatives"})
-    if (monitor.find(score) != std::string::npos) return true;
+  for (const char* score : {"accuracy", "auc", "precision", "recall", "fbeta", "iou", "top_k", "cosine_similarity",
+                            "true_positives", "true_negatives"})
+    if (names(monitor, score, false)) return true;
+  for (const char* score : {"acc", "f1", "r2"})
+    if (names(monitor, score, true)) return true;
   return false;
 }
 
@@ -89,18 +104,17 @@ class EarlyStopping : public Callback {
     check_patience("early_stopping", options.patience);
   }
 
-  void on_begin(Session&) override {
+  // Nothing is left to do in a run that was stopped at the end of the epoch whose checkpoint it is read from.
+  void on_begin(Session& session) override {
     if (watch_.begin()) best_.clear();
+    const bool at_end = static_cast<std::int64_t>(session.history.epochs.size()) > session.epoch;
+    if (at_end && session.epoch > 0 && waited_enough()) stop(session);
   }
 
   void on_epoch_end(Session& session) override {
     if (session.epoch < options_.start_from_epoch || !watch_.look(session.logs)) return;
     if (watch_.improved() && options_.restore_best_weights) remember(session.model);
-    if (watch_.waited() < std::max(1, options_.patience) || session.epoch == 0) return;
-    session.stop(std::isfinite(watch_.best())
-                     ? fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(),
-                                   watch_.waited())
-                     : fmt::format("{} was not finite for {} epochs", watch_.monitor(), watch_.waited()));
+    if (waited_enough() && session.epoch > 0) stop(session);
   }
 
   void on_end(Session& session) override {
@@ -122,6 +136,14 @@ class EarlyStopping : public Callback {
   }
 
  private:
+  bool waited_enough() const { return watch_.waited() >= std::max(1, options_.patience); }
+  void stop(Session& session) const {
+    session.stop(std::isfinite(watch_.best())
+                     ? fmt::format("{} did not improve on {:.6g} for {} epochs", watch_.monitor(), watch_.best(),
+                                   watch_.waited())
+                     : fmt::format("{} was not finite for {} epochs", watch_.monitor(), watch_.waited()));
+  }
+
   // With the masks of the pruned ones, which may have fewer zeros now than in the end.
   void remember(const nn::Module& model) {
     best_.clear();
@@ -147,7 +169,7 @@ class ReduceOnPlateau : public Callback {
 
   void on_begin(Session& session) override {
     if (watch_.begin()) resting_ = 0;
-    session.optimizer.set_learning_rate(session.optimizer.learning_rate().item<double>());  // a schedule refuses it now
+    session.optimizer.lower_learning_rate(1);  // a schedule refuses it now
   }
   void on_end(Session&) override { watch_.end(); }
 
@@ -156,9 +178,7 @@ class ReduceOnPlateau : public Callback {
     if (!watch_.look(session.logs)) return;
     if (resting_ > 0 && --resting_ > 0) watch_.wait_anew();
     if (watch_.waited() < std::max(1, options_.patience)) return;
-    const double rate = session.optimizer.learning_rate().item<double>();
-    if (rate > options_.min_rate)
-      session.optimizer.set_learning_rate(std::max(rate * options_.factor, options_.min_rate));
+    session.optimizer.lower_learning_rate(options_.factor, options_.min_rate);
     resting_ = options_.cooldown;
     watch_.wait_anew();
   }
