@@ -71,6 +71,11 @@ TEST(steps, say_what_can_be_set) {
   expect_refused("mlp", {.settings = {{"hidden", ""}}}, "with commas between them");
   expect_refused("gpt", {.settings = {{"layers", "0"}}}, "of 1 or more");
   expect_refused("gpt", {.settings = {{"dropout", "much"}}}, "a number");
+  expect_refused("gpt", {.settings = {{"layers", "2,4"}}}, "expected one count of 1 or more for \"layers\"");
+  expect_refused("gpt", {.settings = {{"clip", "inf"}}}, "expected a clip of 0 or more, and finite");
+  expect_refused("gpt", {.settings = {{"dropout", "1.5"}}}, "expected a dropout from 0 to 1");
+  expect_refused("gpt", {.settings = {{"heads", "5"}}}, "expected heads that divide the width of 384, got 5");
+  expect_refused("gpt", {.settings = {{"time", "300"}}}, "expected a time of at most the context of 256, got 300");
   expect_refused("gpt", {.settings = {{"size", "huge"}}}, "nano, small or 124m");
   expect_refused("separable-cnn", {.settings = {{"convolution", "half"}}}, "expected separable or full");
 }
