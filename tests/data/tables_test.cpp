@@ -78,6 +78,16 @@ TEST(csv_files, say_where_a_value_is_wrong_and_go_on) {
   EXPECT_EQ((*csv(gaps.path(), {.columns = {{"b"}}, .missing = -1}).iterator().next())[0].item<float>(), -1);
 }
 
+TEST(csv_files, have_numbers_that_are_too_small_for_their_type) {
+  const TestFile file(".csv", "a,b,c\n1e-50,-1e-400,1e40\n");
+  const auto e = *csv(file.path(), {.columns = {{"a"}, {"b", f64}, {"c", f64}}}).iterator().next();
+  EXPECT_EQ(e[0].item<float>(), 0);
+  EXPECT_EQ(e[1].item<double>(), 0);
+  EXPECT_EQ(e[2].item<double>(), 1e40);
+  EXPECT_HAS(error_of([&] { csv(file.path(), {.columns = {{"c"}}}).iterator().next(); }),
+             "column \"c\": expected f32, found \"1e40\"");
+}
+
 TEST(csv_files, with_endless_records_are_refused) {
   const TestFile file(".csv", "a\n\"" + std::string(100000, 'x'));
   auto it = csv(file.path(), {.max_record = 1000}).iterator();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "thalweg/core/check.h"
@@ -89,11 +90,21 @@ std::string shown(std::string_view text) {
   return copy;
 }
 
+// Floats that are too small for their type are 0, as everywhere; those that are too large are none.
 template <class T>
 bool parse(std::string_view text, T& value) {
   if (text.size() > 1 && text.front() == '+') text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if constexpr (std::is_floating_point_v<T>) {
+    long double wide = 0;
+    if (error == std::errc::result_out_of_range && end == last &&
+        std::from_chars(text.data(), last, wide).ec == std::errc() && std::abs(wide) < 1) {
+      value = std::copysign(T(0), static_cast<T>(wide));
+      return true;
+    }
+  }
+  return error == std::errc() && end == last;
 }
 
 template <class T>
