@@ -173,6 +173,29 @@ TEST(messages, a_progress_bar_goes_to_the_end_of_the_run) {
   EXPECT_TRUE(last_line(streamed, 0, 10).starts_with("epoch 1/1  10/10 [==========]"));
 }
 
+// Neither the planning of the first step nor the validation is a part of the rate.
+TEST(messages, a_progress_bar_tells_the_rate_of_steps) {
+  struct Times : train::Callback {
+    void on_step_end(train::Session& session) override { seconds += session.step_seconds; }
+    double seconds = 0;
+  };
+  const auto times = std::make_shared<Times>();
+  std::ostringstream out;
+  std::vector<nn::LayerMaker> deep(40, nn::dense(4, tanh));
+  deep.push_back(nn::dense(1));
+  nn::Sequential model(deep);
+  optim::Adam adam;
+  const auto data = testing::rows(40).batch(4);
+  train::fit(model, data,
+             {.optimizer = &adam,
+              .loss = losses::mean_squared_error,
+              .validation = &data,
+              .callbacks = {times, train::progress_bar({.out = &out})}});
+  const std::string line = out.str();
+  const auto end = line.find("/s  "), begin = line.rfind(' ', end);
+  EXPECT_GT(std::stod(line.substr(begin, end - begin)), 40 / times->seconds) << line;
+}
+
 TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
   if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
   const auto lines = shown(25, [] { throw std::runtime_error("."); });
