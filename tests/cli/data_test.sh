@@ -35,8 +35,14 @@ for loss in huber kl_divergence dice binary_focal_crossentropy cosine_similarity
   run 0 train mlp --data onehot.npz --loss "$loss" --set hidden=8 --batch 16 --epochs 2 --out "loss/$loss"
   grep -q '"classes": "3"' "loss/$loss/config.json" || fault "$loss: rows of three numbers"
 done
+# Of numbers that may be below 0 it would have no value.
+run 0 train mlp --data numbers.csv --loss poisson --set hidden=16 --batch 16 --epochs 5 --seed 2 --out rates
+says "$out" '^test loss [0-9.-]+$'
 run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 8 --steps 3 --out gpt
 says "$out" '^sample:$'
+run 1 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --set clip=0 --batch 8 --steps 9 --lr 1e30 --optimizer sgd --out wild
+says "$err" 'training stopped: the loss of step'
+! grep -q '^sample:' "$out" || fault "weights that are not finite write no text"
 
 # Masks with an axis of one channel are masks.
 for data in masks one_channel; do
@@ -185,6 +191,7 @@ refuses no_test.npz 'has no example in x_test'
 refuses no_columns 'examples of shape \[0\], without a number'
 refuses cut_idx 'more than the file can hold'
 refuses unlabelled 'there is no train-labels-idx1-ubyte in unlabelled' cnn
+refuses half 'there is no t10k-images-idx3-ubyte in half' cnn
 refuses broken_images 'one.png cannot be decoded' cnn
 refuses empty_image 'a/one.png cannot be decoded: it is neither PNG nor JPEG' cnn
 ! grep -q 'training cnn' "$err" || fault "a file that is no image is to be told before training"

@@ -205,6 +205,10 @@ write("uneven/x.npy", x)
 write("uneven/y.npy", npy("<i8", (3,), struct.pack("<3q", 0, 1, 2)))
 write("cut_idx/train-images-idx3-ubyte", idx((120, SIDE, SIDE), b"\x00" * 1000))
 write("cut_idx/train-labels-idx1-ubyte", idx((120,), b"\x00" * 120))
+for name in ("images-idx3", "labels-idx1"):  # a half of the test
+    for part in ("train", "t10k"):
+        if part == "train" or name == "labels-idx1":
+            write(f"half/{part}-{name}-ubyte", open(f"idx/{part}-{name}-ubyte", "rb").read())
 write("unlabelled/train-images-idx3-ubyte", idx((1, SIDE, SIDE), b"\x00" * 256))
 write("broken_images/a/one.png", png([1, 2, 3, 4])[:-30])
 write("broken_images/b/two.png", png([1, 2, 3, 4]))

@@ -92,6 +92,8 @@ says "$out" '^3 +40 +failed '
 says "$out" '^best: --set heads=[35] --set width=(40|9)  \(4 runs in [0-9]+ s\)$'
 run 2 tune gpt --data text --grid heads=5,7 --grid width=40,9 --steps 2
 says "$err" '^error: \[gpt\] expected heads that divide the width of 40, got 7$'
+run 0 tune gpt --data text --grid set=width=8,width=16 --set layers=1 --set heads=2 --set context=8 --steps 2 --out together
+says "$out" '^best: --set width=(8|16) '
 run 0 tune unet --grid size=10 --grid widths=4 --set bottom=4 --subset 8 --batch 4 --steps 2 --out levels
 run 1 tune mlp --data nothing.csv --grid lr=1e-3,1e-2
 [ "$(grep -c 'there is no file or folder nothing.csv' "$err")" -eq 1 ] || fault "what is wrong with all runs is to be told once"

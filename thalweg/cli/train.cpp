@@ -192,8 +192,9 @@ int train(const TrainOptions& options) {
                   " batches are together");
   const Run::Result result = train_or_tell(run, options, folder, lines);
   const bool broken = result.history.interrupted;
+  const bool whole = !broken && result.history.stopped_because.empty();
   const std::string sample =
-      run.datasets().text && !broken ? text_sample(run.model(), run.step(), *run.datasets().text) : "";
+      run.datasets().text && whole ? text_sample(run.model(), run.step(), *run.datasets().text) : "";
   ordered_json last{{"final", true},
                     {"steps", result.history.steps},
                     {"loss", number(lines->loss())},
