@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/train/rows.h"
+#include "thalweg/cli/datasets.h"
 #include "thalweg/cli/messages.h"
 #include "thalweg/core/log.h"
 #include "thalweg/thalweg.h"
@@ -217,6 +218,13 @@ TEST(messages, a_word_that_is_nearly_known_is_suggested) {
   EXPECT_EQ(cli::suggestion("--l", known), ", did you mean --lr?");
   for (const char* other : {"--rate", "--monitor", "-x", "--", ""})
     EXPECT_EQ(cli::suggestion(other, known), "") << other;
+}
+
+TEST(sizes, a_shuffle_over_a_stream_has_a_bounded_buffer) {
+  EXPECT_EQ(cli::shuffle_window(1000, 784), 1000);
+  EXPECT_EQ(cli::shuffle_window(10'000'000, 784), 1 << 17);
+  EXPECT_EQ(cli::shuffle_window(10'000'000, 224 * 224 * 3), 1783);  // 1 GiB of images
+  EXPECT_EQ(cli::shuffle_window(10'000'000, std::int64_t{1} << 30), 1);
 }
 
 TEST(messages, hints_that_are_known_are_in_words_of_the_command_line) {

@@ -3,8 +3,6 @@
 namespace thalweg::cli {
 namespace {
 
-constexpr std::int64_t largest_shuffle = 1 << 17;  // examples in a buffer; what is reached by number needs none
-
 // x as the model takes it: values from 0 to 1, and the axes of its input.
 Tensor adapted(const Tensor& x, const Spec& input) {
   Tensor y = x.dtype() == u8 ? cast(x, f32) / 255.f : cast(x, input.dtype);
@@ -70,8 +68,8 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
     made.training = made.training->take(request.subset);
   }
   if (request.subset > 0 && made.test) made.test = made.test->take(request.subset);
-  const bool by_number = made.training->cardinality() >= 0;
-  const std::int64_t window = by_number ? made.examples : std::min(made.examples, largest_shuffle);
+  const bool by_number = made.training->cardinality() >= 0;  // such a shuffle needs no buffer
+  const std::int64_t window = by_number ? made.examples : shuffle_window(made.examples, made.input_numbers);
   made.training =
       batches(made.training->shuffle(window, {.seed = request.seed}), request, step.arguments[0], made.streamed);
   if (made.test) made.test = batches(*made.test, request, step.arguments[0], made.streamed);
