@@ -100,6 +100,18 @@ run 1 tune mlp --data nothing.csv --grid lr=1e-3,1e-2
 run 0 tune "${small[@]}" --steps 2 --grid device=cuda:0,cpu --out devices
 says "$out" '^best: --device cpu '
 
+printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
+# Lines for tools are printed as the runs end, so that a search that is ended early has told of those before. (Without
+# job control a shell's background processes are deaf to Ctrl-C.)
+set -m
+"$program" tune mlp --data few.csv --set hidden=4 --grid steps=1,1000000000 --epochs 1000000000 --json --out early > lines 2> "$err" &
+while kill -0 $! 2> /dev/null && ! grep -q setting lines; do sleep 0.05; done
+kill -INT $!
+wait $!
+[ $? -eq 130 ] || fault "Ctrl-C must leave a search with 130"
+set +m
+[ "$(grep -c '"steps":"1"' lines)" -eq 1 ] || fault "the first run must have been told of"
+
 # The loss is that of a direction, from -1 to 1: what is below 0 is no sign that it grows.
 python3 -c 'for i in range(40): print(i % 7, i % 5, (i % 7) / 7 - 0.3, sep=",")' > direction.csv
 run 0 tune mlp --data direction.csv --set hidden=4 --batch 8 --loss cosine_similarity --out direction --json
@@ -107,7 +119,6 @@ python3 -c 'import json; assert json.loads(input())["lr"] > 1e-5' < "$out" || fa
 run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
 says "$err" 'expected one --loss where the loss is the score'
 # Too few examples for a test: the training loss is the score, the smallest is the best, and those of two losses differ.
-printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
 few=(mlp --data few.csv --set hidden=8 --epochs 20 --batch 6)
 run 0 tune "${few[@]}" --grid lr=1e-6,1e-2
 says "$out" '^lr +training loss  seconds'

@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -144,13 +147,34 @@ ordered_json described(const train::GridSearch::Row& row) {
   return {{"setting", setting}, {"score", good ? ordered_json(row.score) : ordered_json()}};
 }
 
-void print_rows(const train::GridSearch& found) {
-  for (const auto& row : found.rows) {
-    ordered_json line = described(row);
-    line["seconds"] = row.seconds;
-    if (!row.error.empty()) line["error"] = row.error;
-    std::cout << line_of(line);
+void print_row(const train::GridSearch::Row& row) {
+  ordered_json line = described(row);
+  line["seconds"] = row.seconds;
+  if (!row.error.empty()) line["error"] = row.error;
+  std::cout << line_of(line) << std::flush;
+}
+
+// The score of a run, whose line is printed as it ends: a search may take hours, and be ended early.
+double printed(const train::Setting& setting, const std::function<double()>& run) {
+  using Clock = std::chrono::steady_clock;
+  train::GridSearch::Row row{setting, std::nan(""), 0, {}};
+  const auto start = Clock::now();
+  const auto print = [&] {
+    row.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    print_row(row);
+  };
+  try {
+    row.score = run();
+  } catch (const std::exception& failure) {
+    const auto* error = dynamic_cast<const Error*>(&failure);
+    if (error && error->code() == ErrorCode::cancelled) throw;
+    row.error = failure.what();
+    row.error.resize(std::min(row.error.size(), row.error.find('\n')));
+    print();
+    throw;
   }
+  print();
+  return row.score;
 }
 
 void print_best(const train::GridSearch& found, const Pictures& pictures) {
@@ -169,16 +193,17 @@ void tune_grid(const TuneOptions& options, int& signal) {
     throw UsageError("expected one --loss where the loss is the score: values of different ones do not compare");
   Pictures pictures(options);
   int number = 0;
-  const auto found =
-      train::grid_search(grid,
-                         [&](const train::Setting& setting) {
-                           const Waiting waiting("run " + std::to_string(++number));
-                           return scored(with(options.train, setting), score, signal);
-                         },
-                         {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
-                            std::cerr << line << '\n';
-                          }});
-  options.json ? print_rows(found) : print_table(found);
+  const auto found = train::grid_search(
+      grid,
+      [&](const train::Setting& setting) {
+        const Waiting waiting("run " + std::to_string(++number));
+        const TrainOptions one = with(options.train, setting);
+        return options.json ? printed(setting, [&] { return scored(one, score, signal); }) : scored(one, score, signal);
+      },
+      {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
+         std::cerr << line << '\n';
+       }});
+  if (!options.json) print_table(found);
   pictures.add(found, "grid");
   options.json ? print_best(found, pictures) : pictures.print();
 }
