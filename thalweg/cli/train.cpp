@@ -39,7 +39,8 @@ class StepLines : public train::Callback {
   void on_end(train::Session&) override { planning_.reset(); }
   void on_step_end(train::Session& session) override {
     planning_.reset();
-    if (steps_++ == 1) seconds_ = 0, done_ = 0;  // the first step is planned as well
+    if (steps_++ == 1) seconds_ -= first_seconds_, done_ = 0;  // the first step is planned as well
+    if (steps_ == 1) first_seconds_ = session.step_seconds;
     seconds_ += session.step_seconds + session.wait_seconds;
     done_ += session.batch * items_;
     if (session.plan) planned_ = session.plan->peak_bytes();
@@ -102,7 +103,7 @@ class StepLines : public train::Callback {
   std::optional<Waiting> planning_;
   const bool print_;
   const std::int64_t items_;
-  double seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
+  double seconds_ = 0, first_seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
   bool data_are_finite_ = true;
   std::int64_t steps_ = 0, done_ = 0, planned_ = 0, measured_ = 0;
 };

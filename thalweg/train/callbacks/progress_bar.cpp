@@ -50,7 +50,11 @@ class ProgressBar : public Callback {
     const auto now = Clock::now();
     pace_.seconds = seconds_between(pace_.from, now);
     pace_.examples += session.batch, ++pace_.steps;
-    if (is_first_) first_ = pace_, pace_ = {.from = now};
+    if (is_first_) {
+      first_ = pace_;
+      pace_ = {.from = now - std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(session.wait_seconds))};
+    }
     is_first_ = false;
     if (seconds_between(drawn_, now) < (terminal_ ? options_.every_seconds : options_.line_seconds)) return;
     drawn_ = now;
@@ -76,7 +80,8 @@ class ProgressBar : public Callback {
     double seconds = 0;
   };
 
-  // The first step is planned as well: it says little about the others, where there are any.
+  // The first step is planned as well: it says little about the others, where there are any. What it waited for data
+  // counts: a buffer that is filled in every epoch, say.
   const Pace& pace() const { return pace_.steps > 0 ? pace_ : first_; }
 
   void draw(const Session& session, bool whole) {
