@@ -87,6 +87,10 @@ run 0 train "${small[@]}" --steps 3 --precision f16 --out f16
 run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume
 [ -e f16/checkpoints/step-5/scale.safetensors ] || fault "the loss scale is not in the checkpoint"
 
+run 0 train resnet50 --set size=32 --set width=4 --subset 16 --batch 8 --steps 2 --precision f16 --out overflow
+says "$err" '^warning: no update was made: in f16 the gradients of every step overflowed; a longer run lowers the loss scale$'
+! grep -q '"grad_norm":[0-9]' overflow/log.jsonl || fault "norms that are not finite are null"
+
 # Every model trains.
 run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt
 says "$out" '^sample:$'

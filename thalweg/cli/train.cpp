@@ -152,6 +152,13 @@ void warn_of_test(const train::Logs& test, const Datasets& datasets) {
     print_warning("the first example that is not finite, counted from 0, is " + first);
 }
 
+// A short run in f16 may end before the loss scale has come down to where gradients do not overflow.
+void warn_of_skips(Run& run, const TrainOptions& options, const train::History& history) {
+  if (options.precision != "f16" || history.steps < options.accumulate || run.optimizer().iterations() > 0) return;
+  print_warning(
+      "no update was made: in f16 the gradients of every step overflowed; a longer run lowers the loss scale");
+}
+
 std::string hint_of_stop(const StepLines& lines, const Datasets& datasets, const std::string& folder) {
   if (!std::cout) return "go on with --out " + folder + " --resume";
   if (lines.data_are_finite()) return "try a smaller --lr, or --global-clip-norm 1";
@@ -211,6 +218,7 @@ int train(const TrainOptions& options) {
     std::cout << folder << "/report.html\n";
   }
   if (result.history.stopped_because.empty()) warn_of_test(result.test, run.datasets());
+  if (whole) warn_of_skips(run, options, result.history);
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
                 hint_of_stop(*lines, run.datasets(), folder));
