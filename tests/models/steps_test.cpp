@@ -80,6 +80,14 @@ TEST(steps, say_what_can_be_set) {
   expect_refused("separable-cnn", {.settings = {{"convolution", "half"}}}, "expected separable or full");
 }
 
+TEST(steps, clip_gradients_whatever_the_optimizer) {
+  const auto own = make_step("gpt", {1, {{"layers", "1"}, {"clip", "0.5"}}}).optimizer;
+  EXPECT_EQ(choose_optimizer(own, "sgd").name, "sgd");
+  EXPECT_EQ(choose_optimizer(own, "sgd").global_clip_norm, 0.5);
+  EXPECT_EQ(choose_optimizer(own, "sgd").weight_decay, std::nullopt);  // which belongs to the rule
+  EXPECT_EQ(choose_optimizer(own, "adamw").weight_decay, 0.1);
+}
+
 // The refusal, empty: there is none.
 std::string told(const std::string& model, const Settings& settings, const TrainingSize& training = {}) {
   try {
