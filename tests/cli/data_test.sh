@@ -40,11 +40,16 @@ run 0 train mlp --data numbers.csv --loss poisson --set hidden=16 --batch 16 --e
 says "$out" '^test loss [0-9.-]+$'
 run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 8 --steps 3 --out gpt
 says "$out" '^sample:$'
+for size in vocabulary=200 context=1; do
+  run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --set $size --batch 8 --steps 3 --out "gpt_$size"
+  says "$out" '^sample:$'
+done
 run 1 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --set clip=0 --batch 8 --steps 9 --lr 1e30 --optimizer sgd --out wild
 says "$err" 'training stopped: the loss of step'
 ! grep -q '^sample:' "$out" || fault "weights that are not finite write no text"
 
 # Masks with an axis of one channel are masks.
+run 0 train mlp --data columns.npz --set hidden=4 --batch 16 --steps 2 --out columns
 for data in masks one_channel; do
   run 0 train unet --data "$data.npz" --set widths=4 --set bottom=4 --batch 4 --steps 2 --out "unet/$data"
 done
