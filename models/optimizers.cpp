@@ -55,7 +55,8 @@ const std::vector<std::string>& optimizer_names() {
 }
 
 OptimizerChoice choose_optimizer(const OptimizerChoice& own, const std::string& name) {
-  return name.empty() || name == own.name ? own : OptimizerChoice{.name = name};
+  if (name.empty() || name == own.name) return own;
+  return {.name = name, .global_clip_norm = own.global_clip_norm};
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerChoice& choice) {

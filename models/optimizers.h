@@ -20,7 +20,7 @@ struct OptimizerChoice {
 };
 
 const std::vector<std::string>& optimizer_names();
-// The model's own, or another by its name; empty: the model's own.
+// The model's own, or another by its name, under the bound of gradients that the model has; empty: the model's own.
 OptimizerChoice choose_optimizer(const OptimizerChoice& own, const std::string& name);
 // A name that is not known is invalid_argument, with a list of those that are.
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerChoice& choice);

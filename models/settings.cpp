@@ -41,7 +41,9 @@ void SettingsReader::refuse(const std::string& name, const std::string& expected
 }
 
 std::int64_t SettingsReader::count(const std::string& name, std::int64_t otherwise) {
-  return counts(name, {otherwise}).at(0);
+  const auto list = counts(name, {otherwise});
+  if (list.size() > 1) refuse(name, "one count of 1 or more");
+  return list.at(0);
 }
 
 double SettingsReader::number(const std::string& name, double otherwise) {

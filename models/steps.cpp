@@ -114,6 +114,23 @@ StepParts lstm(std::int64_t batch, SettingsReader& set, SizeCheck& size) {
   return classifier<LstmClassifier>(options, x, {i32, {batch}}, adam);
 }
 
+// What the layers would refuse once they are built.
+void check(const GptOptions& options, std::int64_t time) {
+  const auto refuse = [](const std::string& text, const char* hint) {
+    throw Error(ErrorCode::invalid_argument, "gpt", text, hint);
+  };
+  if (options.width % options.heads != 0)
+    refuse("expected heads that divide the width of " + std::to_string(options.width) + ", got " +
+               std::to_string(options.heads),
+           "the heads share the width evenly");
+  if (!(options.dropout >= 0 && options.dropout <= 1))
+    refuse("expected a dropout from 0 to 1, got " + std::to_string(options.dropout), "0.1 is usual");
+  if (time > options.context)
+    refuse("expected a time of at most the context of " + std::to_string(options.context) + ", got " +
+               std::to_string(time),
+           "choose a larger context, or leave the time out");
+}
+
 StepParts gpt(std::int64_t batch, SettingsReader& set, SizeCheck& size) {
   GptOptions options = gpt_size(set.word("size", "nano"));
   options.vocabulary = set.count("vocabulary", options.vocabulary);
@@ -122,6 +139,8 @@ StepParts gpt(std::int64_t batch, SettingsReader& set, SizeCheck& size) {
   options.heads = set.count("heads", options.heads);
   options.width = set.count("width", options.width);
   options.dropout = set.number("dropout", options.dropout);
+  const std::int64_t time = set.count("time", options.context);
+  check(options, time);
   OptimizerChoice adamw{.name = "adamw", .learning_rate = 3e-4, .epsilon = 1e-8, .weight_decay = 0.1};
   size.trains_with(adamw);
   size.add(size.known("vocabulary", options.vocabulary, set.has("vocabulary")) * real(options.width), "vocabulary")
@@ -129,11 +148,11 @@ StepParts gpt(std::int64_t batch, SettingsReader& set, SizeCheck& size) {
       .add_blocks(12 * real(options.width) * real(options.width), options.layers > options.width ? "layers" : "width",
                   options.layers)
       .done("gpt");
-  const Spec tokens{i32, {batch, set.count("time", options.context)}};
+  const Spec tokens{i32, {batch, time}};
   const double clip = set.number("clip", 1.0);  // of the gradients' global norm; 0: none
-  if (!(clip >= 0))
-    throw Error(ErrorCode::invalid_argument, "gpt", "expected a clip of 0 or more, got " + std::to_string(clip),
-                "1 is usual, 0 is for none");
+  if (!(clip >= 0 && std::isfinite(clip)))
+    throw Error(ErrorCode::invalid_argument, "gpt",
+                "expected a clip of 0 or more, and finite, got " + std::to_string(clip), "1 is usual, 0 is for none");
   if (clip > 0) adamw.global_clip_norm = clip;
   return classifier<Gpt>(options, tokens, tokens, adamw);
 }

@@ -202,6 +202,21 @@ TEST(optim_rules, adafactor_keeps_the_second_moment_of_a_vector) {
   expect_near(w, value, "adafactor");
 }
 
+// Of a unit that is never on, and an input that is always 0: the products of their moments have no place in f32.
+TEST(optim_rules, adafactor_takes_rows_and_columns_without_a_gradient) {
+  for (const float size : {1e-6f, 1.f, 1e6f}) {
+    const std::vector<float> gradient{0.5f * size, -0.25f * size, 0, 2 * size, size, 0, 0, 0, 0};
+    Adafactor adafactor({.learning_rate = rate});
+    Variable w(Tensor::from(std::vector<float>(9, 1.f), {3, 3}), {.name = "w"});
+    for (int i = 0; i < 3; ++i) adafactor.apply({Tensor::from(gradient, {3, 3})}, {w});
+    const auto value = w.value().to_vector<float>();
+    for (std::size_t i = 0; i < 9; ++i) {
+      EXPECT_TRUE(std::isfinite(value[i])) << size << ' ' << i;
+      EXPECT_EQ(value[i] == 1, gradient[i] == 0) << size << ' ' << i << ' ' << value[i];
+    }
+  }
+}
+
 TEST(optim_rules, muon_moves_a_matrix_along_nearly_orthogonal_directions) {
   Muon muon({.learning_rate = 1, .ns_steps = 8, .rms_rate = 1, .weight_decay = {}});
   Variable w(random::normal({6, 3}, {.seed = 3, .dtype = f64}), {.name = "w"});

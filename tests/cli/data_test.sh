@@ -16,7 +16,7 @@ learns() {  # DATA ARGUMENTS…
   says "$out" '^test accuracy (1\.0|0\.9)'
 }
 mlp=(mlp --set hidden=16 --batch 16 --epochs 30 --lr 0.02)
-for data in table.csv bare.csv packed.csv.gz table.npy arrays arrays.npz rows.tfrecord records; do
+for data in table.csv bare.csv packed.csv.gz table.npy arrays arrays.npz rows.tfrecord float_labels.tfrecord records; do
   learns "$data" "${mlp[@]}"
 done
 for data in idx packed_idx idx/train-images-idx3-ubyte images; do
@@ -35,10 +35,21 @@ for loss in huber kl_divergence dice binary_focal_crossentropy cosine_similarity
   run 0 train mlp --data onehot.npz --loss "$loss" --set hidden=8 --batch 16 --epochs 2 --out "loss/$loss"
   grep -q '"classes": "3"' "loss/$loss/config.json" || fault "$loss: rows of three numbers"
 done
+# Of numbers that may be below 0 it would have no value.
+run 0 train mlp --data numbers.csv --loss poisson --set hidden=16 --batch 16 --epochs 5 --seed 2 --out rates
+says "$out" '^test loss [0-9.-]+$'
 run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 8 --steps 3 --out gpt
 says "$out" '^sample:$'
+for size in vocabulary=200 context=1; do
+  run 0 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --set $size --batch 8 --steps 3 --out "gpt_$size"
+  says "$out" '^sample:$'
+done
+run 1 train gpt --data book.txt --set layers=1 --set heads=2 --set width=16 --set context=16 --set clip=0 --batch 8 --steps 9 --lr 1e30 --optimizer sgd --out wild
+says "$err" 'training stopped: the loss of step'
+! grep -q '^sample:' "$out" || fault "weights that are not finite write no text"
 
 # Masks with an axis of one channel are masks.
+run 0 train mlp --data columns.npz --set hidden=4 --batch 16 --steps 2 --out columns
 for data in masks one_channel; do
   run 0 train unet --data "$data.npz" --set widths=4 --set bottom=4 --batch 4 --steps 2 --out "unet/$data"
 done
@@ -185,12 +196,19 @@ refuses no_test.npz 'has no example in x_test'
 refuses no_columns 'examples of shape \[0\], without a number'
 refuses cut_idx 'more than the file can hold'
 refuses unlabelled 'there is no train-labels-idx1-ubyte in unlabelled' cnn
+refuses half 'there is no t10k-images-idx3-ubyte in half' cnn
 refuses broken_images 'one.png cannot be decoded' cnn
 refuses empty_image 'a/one.png cannot be decoded: it is neither PNG nor JPEG' cnn
 ! grep -q 'training cnn' "$err" || fault "a file that is no image is to be told before training"
 refuses no_images 'has no folders with .png' cnn
 refuses damaged.tfrecord 'the checksum of the record at byte 171 is wrong'
 refuses rows.tfrecord '"x" has 4 values, expected \[28, 28, 1\]' cnn
+says "$err" 'hint: store as many values in every record, those of one example$'
+refuses uneven.tfrecord '"x" has 3 values, expected \[2\]'
+refuses no_label.tfrecord 'the record has no feature "y"'
+says "$err" 'hint: store the features x and y in every record$'
+refuses integers.tfrecord 'feature "x" has integers, expected f32'
+says "$err" 'hint: store x as floats, and y as an integer or a float$'
 refuses table.csv 'examples of shape \[4\], cnn takes \[28, 28, 1\]' cnn
 refuses images 'a class for every pixel' unet
 refuses small_masks.npz 'labels of shape \[8, 8\] for examples of \[16, 16, 3\], expected a class for every pixel' unet
@@ -215,10 +233,18 @@ done
 run 1 train mlp --data not_finite.csv --steps 2 --batch 4 --out not_finite
 says "$err" 'the loss of step 1 is nan: the data have nan in the input: value 1 of example [0-2] of the batch'
 says "$err" 'hint: mend the data.* is not_finite.csv: example 2$'
+run 1 train mlp --data too_large.npz --steps 5 --batch 4 --out too_large
+says "$err" 'hint: mend the data.* is too_large.npz: example 3$'
+run 2 train cnn --data images --set channels=2 --steps 1 --out none
+says "$err" 'hint: choose --set channels=1, 3 or 4$'
+run 2 train cnn --data shapes --set size=4 --steps 1 --out none
+says "$err" 'hint: choose another --set size=N$'
 run 2 train mlp --data label_not_finite.csv --loss mean_squared_error --steps 1 --out none
 says "$err" 'example 1 has the label nan, expected a finite number'
 run 2 train mlp --data two_classes.csv --loss categorical_crossentropy --steps 1 --out none
 says "$err" 'expected labels as rows of probabilities'
-run 0 train mlp --data two_classes.csv --loss binary_crossentropy --set hidden=4 --batch 4 --steps 2 --out two_classes
+for data in two_classes.csv clicks.tfrecord; do
+  run 0 train mlp --data "$data" --loss binary_crossentropy --set hidden=4 --batch 4 --steps 2 --out "binary/$data"
+done
 
 exit $((faults > 0))

@@ -97,11 +97,17 @@ def field(number, content):
     return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
-def record(numbers, label):
-    def entry(name, feature):
-        return field(1, field(1, name) + field(2, feature))
-    content = field(1, entry(b"x", field(2, field(1, struct.pack("<4f", *numbers)))) +
-                    entry(b"y", field(3, field(1, bytes([label])))))
+def floats(*values):
+    return field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
+
+
+def integers(*values):
+    return field(3, field(1, bytes(values)))
+
+
+def record(**features):
+    content = field(1, b"".join(field(1, field(1, name.encode()) + field(2, feature))
+                                for name, feature in features.items()))
     length = struct.pack("<Q", len(content))
     return length + struct.pack("<I", crc32c(length)) + content + struct.pack("<I", crc32c(content))
 
@@ -124,6 +130,9 @@ with zipfile.ZipFile("arrays.npz", "w", zipfile.ZIP_DEFLATED) as archive:
     archive.writestr("x.npy", x)
     archive.writestr("y.npy", y)
 
+with zipfile.ZipFile("columns.npz", "w") as archive:
+    archive.writestr("x.npy", x)
+    archive.writestr("y.npy", npy("<i8", (160, 1, 1), b"".join(struct.pack("<q", label) for _, label in rows)))
 one_hot = npy("<f4", (160, 3), b"".join(struct.pack("<3f", *(float(label == k) for k in range(3))) for _, label in rows))
 with zipfile.ZipFile("onehot.npz", "w") as archive:
     archive.writestr("x.npy", x)
@@ -141,11 +150,13 @@ for name, part in (("train", pictures[:120]), ("t10k", pictures[120:])):
 for i, (levels, label) in enumerate(pictures):
     write(f"images/{'abc'[label]}/{i:03}.{'png' if i % 2 else 'jpg'}", png(levels) if i % 2 else jpeg(levels))
 
-write("rows.tfrecord", b"".join(record(*row) for row in rows))
-write("records/one.tfrecord", b"".join(record(*row) for row in rows[:80]))
-write("records/two.tfrecord.gz", gzip.compress(b"".join(record(*row) for row in rows[80:])))
+write("rows.tfrecord", b"".join(record(x=floats(*numbers), y=integers(label)) for numbers, label in rows))
+write("records/one.tfrecord", b"".join(record(x=floats(*numbers), y=integers(label)) for numbers, label in rows[:80]))
+write("records/two.tfrecord.gz", gzip.compress(b"".join(record(x=floats(*numbers), y=integers(label)) for numbers, label in rows[80:])))
+write("float_labels.tfrecord", b"".join(record(x=floats(*numbers), y=floats(label)) for numbers, label in rows))
 write("book.txt", "the quick brown fox jumps över the lazy dog\n".encode() * 40)
 
+write("clicks.tfrecord", b"".join(record(x=floats(i % 7, i % 3), y=integers(i % 2)) for i in range(20)))
 write("two_classes.csv", b"".join(b"%d,%d,%d\n" % (i, i % 3, i % 2) for i in range(20)))
 
 # What is taken, though it may not be meant.
@@ -197,14 +208,24 @@ write("uneven/x.npy", x)
 write("uneven/y.npy", npy("<i8", (3,), struct.pack("<3q", 0, 1, 2)))
 write("cut_idx/train-images-idx3-ubyte", idx((120, SIDE, SIDE), b"\x00" * 1000))
 write("cut_idx/train-labels-idx1-ubyte", idx((120,), b"\x00" * 120))
+for name in ("images-idx3", "labels-idx1"):  # a half of the test
+    for part in ("train", "t10k"):
+        if part == "train" or name == "labels-idx1":
+            write(f"half/{part}-{name}-ubyte", open(f"idx/{part}-{name}-ubyte", "rb").read())
 write("unlabelled/train-images-idx3-ubyte", idx((1, SIDE, SIDE), b"\x00" * 256))
 write("broken_images/a/one.png", png([1, 2, 3, 4])[:-30])
 write("broken_images/b/two.png", png([1, 2, 3, 4]))
 write("empty_image/a/one.png", b"")
 write("empty_image/b/two.png", png([1, 2, 3, 4]))
 write("no_images/readme", b"nothing")
-damaged = bytearray(b"".join(record(*row) for row in rows))
+damaged = bytearray(b"".join(record(x=floats(*numbers), y=integers(label)) for numbers, label in rows))
 damaged[200] ^= 1
 write("damaged.tfrecord", bytes(damaged))
+for name, features in (("no_label", {"x": floats(1, 2), "label": integers(1)}), ("integers", {"x": integers(1, 2), "y": integers(1)})):
+    write(f"{name}.tfrecord", record(**features) * 20)
+write("uneven.tfrecord", record(x=floats(1, 2), y=integers(1)) + record(x=floats(1, 2, 3), y=integers(0)))
+with zipfile.ZipFile("too_large.npz", "w") as archive:  # for f32
+    archive.writestr("x.npy", npy("<f8", (20, 2), struct.pack("<40d", *(1e300 if i == 7 else i % 5 for i in range(40)))))
+    archive.writestr("y.npy", npy("<i8", (20,), struct.pack("<20q", *(i % 2 for i in range(20)))))
 write("short.txt", b"short")
 write("latin.txt", b"caf\xe9 " * 200)

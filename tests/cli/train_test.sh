@@ -22,7 +22,8 @@ assert [line["step"] for line in steps] == list(range(1, 10)), steps
 assert all(line.keys() == {"step", "loss", "grad_norm", "step_ms"} and line["grad_norm"] > 0 for line in steps)
 assert last.keys() >= {"final", "steps", "loss", "metric", "peak_bytes_planned", "peak_bytes_measured", "items_per_s", "out"}
 assert last["final"] is True and last["steps"] == 9 and last["out"] == "whole" and 0 <= last["metric"] <= 1
-assert 0 < last["peak_bytes_measured"] <= last["peak_bytes_planned"] <= 4 << 20 and last["items_per_s"] > 0
+assert 0 < last["peak_bytes_measured"] <= last["peak_bytes_planned"] <= 4 << 20
+assert last["items_per_s"] > 9 * 16 / sum(line["step_ms"] / 1000 for line in steps), "the rate has the planning of the first step"
 config = json.load(open("whole/config.json"))
 assert config["model"] == "cnn" and config["batch"] == 16 and config["lr"] == 0.001 and config["settings"]["classes"] == "3"
 assert config["loss"] == "sparse_categorical_crossentropy" and config["subset"] == 96, config
@@ -85,6 +86,10 @@ done
 run 0 train "${small[@]}" --steps 3 --precision f16 --out f16
 run 0 train "${small[@]}" --steps 5 --precision f16 --out f16 --resume
 [ -e f16/checkpoints/step-5/scale.safetensors ] || fault "the loss scale is not in the checkpoint"
+
+run 0 train resnet50 --set size=32 --set width=4 --subset 16 --batch 8 --steps 2 --precision f16 --out overflow
+says "$err" '^warning: no update was made: in f16 the gradients of every step overflowed; a longer run lowers the loss scale$'
+! grep -q '"grad_norm":[0-9]' overflow/log.jsonl || fault "norms that are not finite are null"
 
 # Every model trains.
 run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt

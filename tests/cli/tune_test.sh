@@ -76,12 +76,49 @@ run 0 tune "${small[@]}" --steps 3 --out how
 diff <(grep '^[0-9]' eager) <(sed '0,/^learning rate/d' "$out" | grep '^[0-9]') || fault "eager and compiled steps have the same losses"
 run 0 tune "${small[@]}" --steps 3
 [ "$(sed '0,/^learning rate/d' "$out" | grep -c '^[0-9]')" -eq 4 ] || fault "--steps 3 must try three rates"
-run 1 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_error
-says "$err" 'all runs failed, the first one with: \[tune\] it has a test loss, which does not compare with a test accuracy'
+run 0 tune "${small[@]}" --steps 2 --grid loss=sparse_categorical_crossentropy,mean_squared_error --out losses
+says "$err" '\[tune\] it has a test loss, which does not compare with a test accuracy'
+run 2 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error,mean_absolute_error
+says "$err" 'expected one --loss where the loss is the score'
+run 0 tune "${small[@]}" --steps 2 --grid loss=mean_squared_error --out losses
+says "$out" '^mean_squared_error +[0-9.]+ '
+
+# What is tried need not go without the grid, nor one key of it without the others; what goes in no combination does not.
+printf 'a text to learn, %s\n' $(seq 40) > text
+run 0 tune gpt --grid data=text,text --set layers=1 --set heads=2 --set width=8 --set context=8 --steps 2 --out text_of_grid
+run 0 tune gpt --data text --grid heads=5,3 --grid width=40,9 --set layers=1 --set context=8 --steps 2 --out together
+says "$out" '^5 +40 +[0-9.]+ '
+says "$out" '^3 +40 +failed '
+says "$out" '^best: --set heads=[35] --set width=(40|9)  \(4 runs in [0-9]+ s\)$'
+run 2 tune gpt --data text --grid heads=5,7 --grid width=40,9 --steps 2
+says "$err" '^error: \[gpt\] expected heads that divide the width of 40, got 7$'
+run 0 tune gpt --data text --grid set=width=8,width=16 --set layers=1 --set heads=2 --set context=8 --steps 2 --out together
+says "$out" '^best: --set width=(8|16) '
+run 0 tune unet --grid size=10 --grid widths=4 --set bottom=4 --subset 8 --batch 4 --steps 2 --out levels
+run 1 tune mlp --data nothing.csv --grid lr=1e-3,1e-2
+[ "$(grep -c 'there is no file or folder nothing.csv' "$err")" -eq 1 ] || fault "what is wrong with all runs is to be told once"
+run 0 tune "${small[@]}" --steps 2 --grid device=cuda:0,cpu --out devices
+says "$out" '^best: --device cpu '
+
+printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
+# Lines for tools are printed as the runs end, so that a search that is ended early has told of those before. (Without
+# job control a shell's background processes are deaf to Ctrl-C.)
+set -m
+"$program" tune mlp --data few.csv --set hidden=4 --grid steps=1,1000000000 --epochs 1000000000 --json --out early > lines 2> "$err" &
+while kill -0 $! 2> /dev/null && ! grep -q setting lines; do sleep 0.05; done
+kill -INT $!
+wait $!
+[ $? -eq 130 ] || fault "Ctrl-C must leave a search with 130"
+set +m
+[ "$(grep -c '"steps":"1"' lines)" -eq 1 ] || fault "the first run must have been told of"
+
+# The loss is that of a direction, from -1 to 1: what is below 0 is no sign that it grows.
+python3 -c 'for i in range(40): print(i % 7, i % 5, (i % 7) / 7 - 0.3, sep=",")' > direction.csv
+run 0 tune mlp --data direction.csv --set hidden=4 --batch 8 --loss cosine_similarity --out direction --json
+python3 -c 'import json; assert json.loads(input())["lr"] > 1e-5' < "$out" || fault "a rate for losses below 0"
 run 2 tune "${small[@]}" --steps 2 --loss mean_squared_error --grid loss=mean_squared_error,mean_absolute_error
 says "$err" 'expected one --loss where the loss is the score'
 # Too few examples for a test: the training loss is the score, the smallest is the best, and those of two losses differ.
-printf '%s\n' 0,0,0 0,1,1 1,0,1 1,1,0 0,2,0 2,0,1 > few.csv
 few=(mlp --data few.csv --set hidden=8 --epochs 20 --batch 6)
 run 0 tune "${few[@]}" --grid lr=1e-6,1e-2
 says "$out" '^lr +training loss  seconds'

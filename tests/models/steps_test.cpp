@@ -71,8 +71,21 @@ TEST(steps, say_what_can_be_set) {
   expect_refused("mlp", {.settings = {{"hidden", ""}}}, "with commas between them");
   expect_refused("gpt", {.settings = {{"layers", "0"}}}, "of 1 or more");
   expect_refused("gpt", {.settings = {{"dropout", "much"}}}, "a number");
+  expect_refused("gpt", {.settings = {{"layers", "2,4"}}}, "expected one count of 1 or more for \"layers\"");
+  expect_refused("gpt", {.settings = {{"clip", "inf"}}}, "expected a clip of 0 or more, and finite");
+  expect_refused("gpt", {.settings = {{"dropout", "1.5"}}}, "expected a dropout from 0 to 1");
+  expect_refused("gpt", {.settings = {{"heads", "5"}}}, "expected heads that divide the width of 384, got 5");
+  expect_refused("gpt", {.settings = {{"time", "300"}}}, "expected a time of at most the context of 256, got 300");
   expect_refused("gpt", {.settings = {{"size", "huge"}}}, "nano, small or 124m");
   expect_refused("separable-cnn", {.settings = {{"convolution", "half"}}}, "expected separable or full");
+}
+
+TEST(steps, clip_gradients_whatever_the_optimizer) {
+  const auto own = make_step("gpt", {1, {{"layers", "1"}, {"clip", "0.5"}}}).optimizer;
+  EXPECT_EQ(choose_optimizer(own, "sgd").name, "sgd");
+  EXPECT_EQ(choose_optimizer(own, "sgd").global_clip_norm, 0.5);
+  EXPECT_EQ(choose_optimizer(own, "sgd").weight_decay, std::nullopt);  // which belongs to the rule
+  EXPECT_EQ(choose_optimizer(own, "adamw").weight_decay, 0.1);
 }
 
 // The refusal, empty: there is none.

@@ -353,6 +353,17 @@ TEST(fit, files_tell_of_the_run) {
   EXPECT_TRUE(std::filesystem::exists(folder.path("plan.svg")));
 }
 
+TEST(fit, the_page_draws_losses_below_zero) {
+  const Folder folder;
+  auto model = net();
+  optim::SGD sgd;
+  fit(model, rows(16).batch(8),
+      {.optimizer = &sgd,
+       .loss = [](const Tensor& y, const Tensor& p) { return losses::mean_squared_error(y, p) - 100.f; },
+       .callbacks = {train::report(folder.path("report.html"))}});
+  EXPECT_EQ(read_file(folder.path("report.html")).find("nothing to draw"), std::string::npos);
+}
+
 TEST(fit, stops_on_a_loss_that_is_no_number) {
   auto model = net();
   optim::SGD sgd({.learning_rate = 1e30});

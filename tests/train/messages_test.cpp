@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/train/rows.h"
+#include "thalweg/cli/datasets.h"
 #include "thalweg/cli/messages.h"
 #include "thalweg/core/log.h"
 #include "thalweg/thalweg.h"
@@ -173,6 +174,29 @@ TEST(messages, a_progress_bar_goes_to_the_end_of_the_run) {
   EXPECT_TRUE(last_line(streamed, 0, 10).starts_with("epoch 1/1  10/10 [==========]"));
 }
 
+// Neither the planning of the first step nor the validation is a part of the rate.
+TEST(messages, a_progress_bar_tells_the_rate_of_steps) {
+  struct Times : train::Callback {
+    void on_step_end(train::Session& session) override { seconds += session.step_seconds; }
+    double seconds = 0;
+  };
+  const auto times = std::make_shared<Times>();
+  std::ostringstream out;
+  std::vector<nn::LayerMaker> deep(40, nn::dense(4, tanh));
+  deep.push_back(nn::dense(1));
+  nn::Sequential model(deep);
+  optim::Adam adam;
+  const auto data = testing::rows(40).batch(4);
+  train::fit(model, data,
+             {.optimizer = &adam,
+              .loss = losses::mean_squared_error,
+              .validation = &data,
+              .callbacks = {times, train::progress_bar({.out = &out})}});
+  const std::string line = out.str();
+  const auto end = line.find("/s  "), begin = line.rfind(' ', end);
+  EXPECT_GT(std::stod(line.substr(begin, end - begin)), 40 / times->seconds) << line;
+}
+
 TEST(messages, a_progress_bar_is_not_wider_than_the_terminal) {
   if (!Terminal::is_possible()) GTEST_SKIP() << "no pseudo-terminals here";
   const auto lines = shown(25, [] { throw std::runtime_error("."); });
@@ -194,6 +218,13 @@ TEST(messages, a_word_that_is_nearly_known_is_suggested) {
   EXPECT_EQ(cli::suggestion("--l", known), ", did you mean --lr?");
   for (const char* other : {"--rate", "--monitor", "-x", "--", ""})
     EXPECT_EQ(cli::suggestion(other, known), "") << other;
+}
+
+TEST(sizes, a_shuffle_over_a_stream_has_a_bounded_buffer) {
+  EXPECT_EQ(cli::shuffle_window(1000, 784), 1000);
+  EXPECT_EQ(cli::shuffle_window(10'000'000, 784), 1 << 17);
+  EXPECT_EQ(cli::shuffle_window(10'000'000, 224 * 224 * 3), 1783);  // 1 GiB of images
+  EXPECT_EQ(cli::shuffle_window(10'000'000, std::int64_t{1} << 30), 1);
 }
 
 TEST(messages, hints_that_are_known_are_in_words_of_the_command_line) {

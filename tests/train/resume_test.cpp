@@ -217,6 +217,9 @@ TEST(resume, the_page_of_a_run_stands_where_nothing_is_left_to_do) {
   const std::string page = run(folder, false, -1, 0, true).page;
   EXPECT_NE(page.find("planned peak"), std::string::npos);
   EXPECT_EQ(run(folder, true, -1, 0, true).page, page);
+  const Folder within_an_epoch;
+  const std::string other = run(within_an_epoch, false, -1, 7, true).page;
+  EXPECT_EQ(run(within_an_epoch, true, -1, 7, true).page, other);
 }
 
 TEST(resume, callbacks_need_not_be_in_the_checkpoint_if_they_can_do_without) {

@@ -57,6 +57,21 @@ TEST(search, a_learning_rate_is_found_in_the_steps_that_fit_would_run) {
   EXPECT_NE(search({.precision = Precision::f16}), compiled);
 }
 
+// Four times -0.9 is less than it: the search must not take every loss below 0 for one that has grown.
+TEST(search, a_learning_rate_is_found_for_losses_below_zero) {
+  random::set_seed(1);
+  const Tensor x = random::normal({64, 3}, {.seed = 1});
+  nn::Sequential model({nn::dense(3)});
+  optim::SGD sgd({.momentum = 0.9});
+  const auto found = train::find_learning_rate(model, data::from_tensor_slices({x, x}).batch(16),
+                                               {.optimizer = &sgd, .loss = [](const Tensor& y, const Tensor& p) {
+                                                  return losses::cosine_similarity(y, p) - 1.f;
+                                                }});
+  EXPECT_LT(found.losses.back(), -1);
+  EXPECT_EQ(found.rates.size(), 100u);
+  EXPECT_GT(found.suggestion, 1e-4);
+}
+
 TEST(search, a_rate_that_is_a_guess_is_told_to_be_one) {
   nn::Sequential model({nn::dense(1)});
   optim::SGD sgd;

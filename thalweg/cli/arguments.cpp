@@ -102,8 +102,8 @@ bool is_option(const std::string& name) { return takes_value(name).has_value(); 
 bool is_flag(const std::string& name) { return takes_value(name) == false; }
 
 void set_option(TrainOptions& options, const std::string& name, const std::string& value) {
-  if (!is_option(name)) {  // a size of the model, which says itself if it has none
-    options.settings.push_back(name + "=" + value);
+  if (!is_option(name) || name == "set") {  // a size of the model, which says itself if it has none; beside the others
+    options.settings.push_back(name == "set" ? value : name + "=" + value);
     return;
   }
   CLI::App command;

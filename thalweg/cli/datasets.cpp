@@ -3,8 +3,6 @@
 namespace thalweg::cli {
 namespace {
 
-constexpr std::int64_t largest_shuffle = 1 << 17;  // examples in a buffer; what is reached by number needs none
-
 // x as the model takes it: values from 0 to 1, and the axes of its input.
 Tensor adapted(const Tensor& x, const Spec& input) {
   Tensor y = x.dtype() == u8 ? cast(x, f32) / 255.f : cast(x, input.dtype);
@@ -15,19 +13,23 @@ Tensor adapted(const Tensor& x, const Spec& input) {
   return y;
 }
 
-// Labels of one number each are [batch], masks [batch, height, width], classes are i32; numbers to be met are f32
-// [batch, n].
-Tensor adapted_labels(const Tensor& y, bool numbers) {
+// Classes are i32 of the rank that the model has, [batch] or [batch, height, width], say: axes of 1 behind it are left
+// out. Numbers to be met are f32 [batch, n].
+Tensor adapted_labels(const Tensor& y, int rank, bool numbers) {
   if (numbers) return cast(y.rank() == 1 ? expand_dims(y, -1) : y, f32);
-  const int last = y.rank() - 1;  // of masks it may be one channel
-  return cast((last == 1 || last == 3) && y.shape()[last] == 1 ? squeeze(y, {last}) : y, i32);
+  Tensor labels = y;
+  while (labels.rank() > rank && labels.shape().last() == 1) labels = squeeze(labels, {labels.rank() - 1});
+  return cast(labels, i32);
 }
 
 // What lies in memory is not fetched ahead: it takes no time, and buffers of it would be for nothing.
-data::Dataset batches(const data::Dataset& examples, const DataRequest& request, const Spec& input, bool streamed) {
+data::Dataset batches(const data::Dataset& examples, const DataRequest& request, const models::TrainingStep& step,
+                      bool streamed) {
+  const Spec input = step.arguments[0];
+  const int rank = step.arguments[1].rank();
   const auto made =
-      examples.batch(request.batch).map([input, numbers = request.numbers](const Tensor& x, const Tensor& y) {
-        return std::make_pair(adapted(x, input), adapted_labels(y, numbers));
+      examples.batch(request.batch).map([input, rank, numbers = request.numbers](const Tensor& x, const Tensor& y) {
+        return std::make_pair(adapted(x, input), adapted_labels(y, rank, numbers));
       });
   return streamed ? made.prefetch(2) : made;
 }
@@ -70,11 +72,10 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
     made.training = made.training->take(request.subset);
   }
   if (request.subset > 0 && made.test) made.test = made.test->take(request.subset);
-  const bool by_number = made.training->cardinality() >= 0;
-  const std::int64_t window = by_number ? made.examples : std::min(made.examples, largest_shuffle);
-  made.training =
-      batches(made.training->shuffle(window, {.seed = request.seed}), request, step.arguments[0], made.streamed);
-  if (made.test) made.test = batches(*made.test, request, step.arguments[0], made.streamed);
+  const bool by_number = made.training->cardinality() >= 0;  // such a shuffle needs no buffer
+  const std::int64_t window = by_number ? made.examples : shuffle_window(made.examples, made.input_numbers);
+  made.training = batches(made.training->shuffle(window, {.seed = request.seed}), request, step, made.streamed);
+  if (made.test) made.test = batches(*made.test, request, step, made.streamed);
   return made;
 }
 

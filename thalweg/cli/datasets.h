@@ -40,6 +40,10 @@ struct Datasets {
 // The data of a model as batches. `step` says what its inputs look like; `settings` are those of the user.
 Datasets load_datasets(const DataRequest& request, const models::TrainingStep& step, const models::Settings& settings);
 
+// Examples in the buffer of a shuffle over streamed data, so that it stays within 1 GiB: of so many examples, each of
+// so many numbers of 4 bytes.
+std::int64_t shuffle_window(std::int64_t examples, std::int64_t numbers);
+
 // Single examples, training and test apart; load_datasets makes batches of them.
 Datasets file_examples(const DataRequest& request, const models::TrainingStep& step);
 Datasets csv_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step);

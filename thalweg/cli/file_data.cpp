@@ -39,11 +39,14 @@ Datasets idx_folder(const std::string& folder, const DataRequest& request, const
   };
   load("x_train", idx_images), load("y_train", "train-labels-idx1-ubyte");
   load("x_test", "t10k-images-idx3-ubyte"), load("y_test", "t10k-labels-idx1-ubyte");
-  if (!arrays.contains("x_train") || !arrays.contains("y_train"))
-    throw Error(ErrorCode::not_found, "train",
-                std::string("there is no ") + (arrays.contains("x_train") ? "train-labels-idx1-ubyte" : idx_images) +
-                    " in " + folder,
-                "give a folder of MNIST's kind; Debian's is in the package dataset-fashion-mnist");
+  const auto require = [&](const char* array, const std::string& name) {
+    if (!arrays.contains(array))
+      throw Error(ErrorCode::not_found, "train", "there is no " + name + " in " + folder,
+                  "give a folder of MNIST's kind; Debian's is in the package dataset-fashion-mnist");
+  };
+  require("x_train", idx_images), require("y_train", "train-labels-idx1-ubyte");
+  if (arrays.contains("x_test")) require("y_test", "t10k-labels-idx1-ubyte");
+  if (arrays.contains("y_test")) require("x_test", "t10k-images-idx3-ubyte");
   Datasets made = array_examples(folder, arrays, request, step);
   made.files = files;
   return made;

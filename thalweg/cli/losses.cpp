@@ -16,13 +16,14 @@ template <auto loss, class Options>
 Tensor of_logits(const Tensor& y, const Tensor& p, const Tensor& w) {
   return loss(y, p, Options{.from_logits = true, .sample_weight = w});
 }
-// One that needs what makes probabilities of them.
-template <auto loss, auto probabilities, class Options = losses::LossOptions>
-Tensor of_probabilities(const Tensor& y, const Tensor& p, const Tensor& w) {
-  return loss(y, probabilities(p), Options{.sample_weight = w});
+// One that needs what makes probabilities of them, or rates.
+template <auto loss, auto made, class Options = losses::LossOptions>
+Tensor of_made(const Tensor& y, const Tensor& p, const Tensor& w) {
+  return loss(y, made(p), Options{.sample_weight = w});
 }
 Tensor classes(const Tensor& logits) { return softmax(logits); }
 Tensor yes_or_no(const Tensor& logits) { return sigmoid(logits); }
+Tensor above_zero(const Tensor& logits) { return softplus(logits); }
 
 const std::vector<std::pair<std::string, train::Loss>>& entries() {
   using namespace losses;
@@ -34,16 +35,16 @@ const std::vector<std::pair<std::string, train::Loss>>& entries() {
       {"categorical_focal_crossentropy",
        of_logits<categorical_focal_crossentropy, CategoricalFocalCrossentropyOptions>},
       {"binary_focal_crossentropy", of_logits<binary_focal_crossentropy, BinaryFocalCrossentropyOptions>},
-      {"kl_divergence", of_probabilities<kl_divergence, classes>},
-      {"dice", of_probabilities<dice, yes_or_no, DiceOptions>},
-      {"tversky", of_probabilities<tversky, yes_or_no, TverskyOptions>},
+      {"kl_divergence", of_made<kl_divergence, classes>},
+      {"dice", of_made<dice, yes_or_no, DiceOptions>},
+      {"tversky", of_made<tversky, yes_or_no, TverskyOptions>},
       {"mean_squared_error", mean_squared_error},
       {"mean_absolute_error", mean_absolute_error},
       {"mean_absolute_percentage_error", mean_absolute_percentage_error},
       {"mean_squared_logarithmic_error", mean_squared_logarithmic_error},
       {"huber", huber},
       {"log_cosh", log_cosh},
-      {"poisson", poisson},
+      {"poisson", of_made<poisson, above_zero>},
       {"hinge", hinge},
       {"squared_hinge", squared_hinge},
       {"categorical_hinge", categorical_hinge},

@@ -56,7 +56,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& wrong) {
     return refuse(app, text_of(app, wrong));
   } catch (const cli::UsageError& wrong) {
-    return refuse(app, wrong.what());
+    return refuse(app, cli::in_own_words(wrong.what()));
   }
   return cli::good;
 }

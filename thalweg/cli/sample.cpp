@@ -33,7 +33,9 @@ std::string text_sample(const train::Model& model, const models::TrainingStep& s
     std::vector<std::int32_t> window(ids.end() - known, ids.end());
     window.resize(static_cast<std::size_t>(context), 0);
     const Tensor logits = next(Tensor::from(window, {1, context}), tensor(static_cast<std::int32_t>(known - 1)));
-    ids.push_back(static_cast<std::int32_t>(draw(logits.to_vector<float>(), random)));
+    auto of_text = logits.to_vector<float>();
+    of_text.resize(static_cast<std::size_t>(text.vocabulary_size()));  // the model may know more
+    ids.push_back(static_cast<std::int32_t>(draw(of_text, random)));
   }
   ids.erase(ids.begin());
   return text.decode(Tensor::from(ids, {static_cast<std::int64_t>(characters)}));

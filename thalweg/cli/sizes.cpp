@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "thalweg/cli/commands.h"
+#include "thalweg/cli/datasets.h"
 
 namespace thalweg::cli {
 
@@ -22,6 +24,12 @@ std::int64_t parse_size(const std::string& text) {
   const double bytes = std::ldexp(value, shift);
   if (shift < 0 || !(bytes >= 1) || bytes > 0x1p62) refuse();
   return static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t shuffle_window(std::int64_t examples, std::int64_t numbers) {
+  constexpr std::int64_t most_examples = 1 << 17, most_bytes = GiB(1);
+  const std::int64_t fitting = most_bytes / (4 * std::max<std::int64_t>(1, numbers));
+  return std::min({examples, most_examples, std::max<std::int64_t>(1, fitting)});
 }
 
 }  // namespace thalweg::cli

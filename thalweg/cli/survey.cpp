@@ -145,7 +145,7 @@ std::string first_not_finite(const Datasets& made) {
   std::int64_t number = 0;
   for (const auto& e : *made.whole) {
     for (const auto& part : e)
-      if (is_float(part.dtype()) && !reduce_all(isfinite(part)).item<bool>())
+      if (is_float(part.dtype()) && !reduce_all(isfinite(cast(part, f32))).item<bool>())  // as the model takes it
         return made.name + ": example " + std::to_string(number);
     ++number;
   }

@@ -123,12 +123,21 @@ Datasets csv_examples(const std::string& path, const DataRequest& request, const
   return made;
 }
 
-// Records with the features x (floats; for images as many as the model's input has) and y (a whole number, or a float
-// to be met).
+// Integers or floats, as the first record has them; with neither the look at all records tells what is wrong.
+DType label_dtype(const std::vector<std::string>& files) {
+  try {
+    data::tfrecord(files, {.features = {{.name = "y", .dtype = i64}}}).iterator().next();
+  } catch (const Error&) {
+    return f32;
+  }
+  return i64;
+}
+
+// Records with the features x (floats; for images as many as the model's input has) and y (an integer or a float).
 Datasets tfrecord_examples(const std::vector<std::string>& files, const DataRequest& request,
                            const models::TrainingStep& step) {
   const Spec& input = step.arguments[0];
-  const data::Feature y{.name = "y", .dtype = request.numbers ? f32 : i64};
+  const data::Feature y{.name = "y", .dtype = label_dtype(files)};
   data::Feature x{.name = "x", .shape = Ints(input.shape.suffix(1))};
   if (input.rank() == 2) {  // all records are as long as the first
     x.shape.reset();

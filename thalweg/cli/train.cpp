@@ -39,6 +39,8 @@ class StepLines : public train::Callback {
   void on_end(train::Session&) override { planning_.reset(); }
   void on_step_end(train::Session& session) override {
     planning_.reset();
+    if (steps_++ == 1) seconds_ -= first_seconds_, done_ = 0;  // the first step is planned as well
+    if (steps_ == 1) first_seconds_ = session.step_seconds;
     seconds_ += session.step_seconds + session.wait_seconds;
     done_ += session.batch * items_;
     if (session.plan) planned_ = session.plan->peak_bytes();
@@ -101,9 +103,9 @@ class StepLines : public train::Callback {
   std::optional<Waiting> planning_;
   const bool print_;
   const std::int64_t items_;
-  double seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
+  double seconds_ = 0, first_seconds_ = 0, rate_before_ = 0, loss_ = std::numeric_limits<double>::quiet_NaN();
   bool data_are_finite_ = true;
-  std::int64_t done_ = 0, planned_ = 0, measured_ = 0;
+  std::int64_t steps_ = 0, done_ = 0, planned_ = 0, measured_ = 0;
 };
 
 // The last callback: when it is told of the end, all others have been, and the last step is saved.
@@ -150,6 +152,13 @@ void warn_of_test(const train::Logs& test, const Datasets& datasets) {
     print_warning("the first example that is not finite, counted from 0, is " + first);
 }
 
+// A short run in f16 may end before the loss scale has come down to where gradients do not overflow.
+void warn_of_skips(Run& run, const TrainOptions& options, const train::History& history) {
+  if (options.precision != "f16" || history.steps < options.accumulate || run.optimizer().iterations() > 0) return;
+  print_warning(
+      "no update was made: in f16 the gradients of every step overflowed; a longer run lowers the loss scale");
+}
+
 std::string hint_of_stop(const StepLines& lines, const Datasets& datasets, const std::string& folder) {
   if (!std::cout) return "go on with --out " + folder + " --resume";
   if (lines.data_are_finite()) return "try a smaller --lr, or --global-clip-norm 1";
@@ -191,8 +200,9 @@ int train(const TrainOptions& options) {
                   " batches are together");
   const Run::Result result = train_or_tell(run, options, folder, lines);
   const bool broken = result.history.interrupted;
+  const bool whole = !broken && result.history.stopped_because.empty();
   const std::string sample =
-      run.datasets().text && !broken ? text_sample(run.model(), run.step(), *run.datasets().text) : "";
+      run.datasets().text && whole ? text_sample(run.model(), run.step(), *run.datasets().text) : "";
   ordered_json last{{"final", true},
                     {"steps", result.history.steps},
                     {"loss", number(lines->loss())},
@@ -208,6 +218,7 @@ int train(const TrainOptions& options) {
     std::cout << folder << "/report.html\n";
   }
   if (result.history.stopped_because.empty()) warn_of_test(result.test, run.datasets());
+  if (whole) warn_of_skips(run, options, result.history);
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "train", "training stopped: " + result.history.stopped_because,
                 hint_of_stop(*lines, run.datasets(), folder));

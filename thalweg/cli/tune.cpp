@@ -1,6 +1,11 @@
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <exception>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "thalweg/cli/messages.h"
@@ -16,33 +21,65 @@ using nlohmann::ordered_json;
 constexpr std::int64_t usual_subset = 2048;    // examples, where none are asked for
 constexpr std::int64_t most_examples = 65536;  // in a batch
 
-// Before anything runs: whether the option takes the value, or the model the size.
-void check_value(TrainOptions options, const std::string& name, const std::string& value) {
-  set_option(options, name, value);
-  if (is_option(name)) return;
+using Grid = std::map<std::string, std::vector<train::Choice>>;
+
+TrainOptions with(TrainOptions options, const train::Setting& setting) {
+  for (const auto& [name, choice] : setting) set_option(options, name, choice.text());
+  return options;
+}
+
+std::vector<train::Setting> combinations(const Grid& grid) {
+  std::size_t count = 1;
+  for (const auto& [name, choices] : grid) count *= choices.size();
+  std::vector<train::Setting> all(count);
+  for (const auto& [name, choices] : grid) {
+    count /= choices.size();  // so many have the same choice one after the other
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].emplace(name, choices[i / count % choices.size()]);
+  }
+  return all;
+}
+
+// What the model says against its sizes; empty: nothing.
+std::string refusal_of(const TrainOptions& options) {
   try {
     models::make_step(options.model, {options.batch,
                                       parse_settings("--set", options.settings),
                                       {options.optimizer, options.accumulate, options.eager, true}});
   } catch (const Error& wrong) {
-    if (wrong.code() == ErrorCode::invalid_argument) throw UsageError(wrong.what());
+    if (wrong.code() == ErrorCode::invalid_argument) return wrong.what();
     throw;
   }
+  return {};
 }
 
-std::map<std::string, std::vector<train::Choice>> parse_grid(const TuneOptions& options) {
-  std::map<std::string, std::vector<train::Choice>> grid;
+// Before anything runs: sizes that the model does not take in any combination. In some they may not go together.
+void check_sizes(const TrainOptions& options, Grid sizes) {
+  std::erase_if(sizes, [](const auto& entry) { return is_option(entry.first); });
+  std::map<std::pair<std::string, std::string>, std::string> refused;  // name and value; empty: somewhere it is taken
+  for (const auto& setting : combinations(sizes)) {
+    const std::string wrong = refusal_of(with(options, setting));
+    for (const auto& [name, choice] : setting)
+      if (const auto entry = refused.try_emplace({name, choice.text()}, wrong).first; wrong.empty())
+        entry->second.clear();
+  }
+  for (const auto& [value, wrong] : refused)
+    if (!wrong.empty()) throw UsageError(wrong);
+}
+
+Grid parse_grid(const TuneOptions& options) {
+  Grid grid;
   for (const auto& entry : options.grid) {
     const auto [name, values] = *parse_settings("--grid", {entry}).begin();
     if (grid.contains(name)) throw UsageError("expected all values of " + name + " in one --grid, got two");
     std::istringstream in(values);
     for (std::string value; std::getline(in, value, ',');) {
       if (value.empty()) throw UsageError("expected values between the commas of --grid " + entry + ", got none");
-      check_value(options.train, name, value);
       grid[name].emplace_back(value);
+      with(options.train, {{name, value}});  // tells whether an option takes it
     }
     if (grid[name].empty()) throw UsageError("expected --grid " + name + "=VALUE,VALUE, got no value");
   }
+  check_sizes(options.train, grid);
   return grid;
 }
 
@@ -55,6 +92,22 @@ struct Score {
 Score score_of(const Run& run) {
   if (!run.datasets().test) return {"training loss", true};
   return {"test " + std::string(run.metric_title()), run.metric() == "loss"};
+}
+
+// By the first combination that can be run at all; what is wrong with all of them is told here. Some may fail each for
+// a reason of its own; one that comes again is taken for a reason of all.
+Score score_of(const TrainOptions& options, const Grid& grid) {
+  std::exception_ptr first;
+  std::set<std::string> reasons;
+  for (const auto& setting : combinations(grid)) {
+    try {
+      return score_of(Run(with(options, setting)));
+    } catch (const std::exception& failure) {
+      if (!first) first = std::current_exception();
+      if (!reasons.insert(failure.what()).second) break;
+    }
+  }
+  std::rethrow_exception(first);
 }
 
 // Tells by `signal` what has interrupted it, if something has.
@@ -94,13 +147,34 @@ ordered_json described(const train::GridSearch::Row& row) {
   return {{"setting", setting}, {"score", good ? ordered_json(row.score) : ordered_json()}};
 }
 
-void print_rows(const train::GridSearch& found) {
-  for (const auto& row : found.rows) {
-    ordered_json line = described(row);
-    line["seconds"] = row.seconds;
-    if (!row.error.empty()) line["error"] = row.error;
-    std::cout << line_of(line);
+void print_row(const train::GridSearch::Row& row) {
+  ordered_json line = described(row);
+  line["seconds"] = row.seconds;
+  if (!row.error.empty()) line["error"] = row.error;
+  std::cout << line_of(line) << std::flush;
+}
+
+// The score of a run, whose line is printed as it ends: a search may take hours, and be ended early.
+double printed(const train::Setting& setting, const std::function<double()>& run) {
+  using Clock = std::chrono::steady_clock;
+  train::GridSearch::Row row{setting, std::nan(""), 0, {}};
+  const auto start = Clock::now();
+  const auto print = [&] {
+    row.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    print_row(row);
+  };
+  try {
+    row.score = run();
+  } catch (const std::exception& failure) {
+    const auto* error = dynamic_cast<const Error*>(&failure);
+    if (error && error->code() == ErrorCode::cancelled) throw;
+    row.error = failure.what();
+    row.error.resize(std::min(row.error.size(), row.error.find('\n')));
+    print();
+    throw;
   }
+  print();
+  return row.score;
 }
 
 void print_best(const train::GridSearch& found, const Pictures& pictures) {
@@ -114,23 +188,22 @@ void print_best(const train::GridSearch& found, const Pictures& pictures) {
 
 void tune_grid(const TuneOptions& options, int& signal) {
   const auto grid = parse_grid(options);
-  const Score score = score_of(Run(options.train));  // wrong options are told here
+  const Score score = score_of(options.train, grid);
   if (const auto losses = grid.find("loss"); losses != grid.end() && losses->second.size() > 1 && score.is_loss)
     throw UsageError("expected one --loss where the loss is the score: values of different ones do not compare");
   Pictures pictures(options);
   int number = 0;
-  const auto found =
-      train::grid_search(grid,
-                         [&](const train::Setting& setting) {
-                           const Waiting waiting("run " + std::to_string(++number));
-                           TrainOptions one = options.train;
-                           for (const auto& [name, choice] : setting) set_option(one, name, choice.text());
-                           return scored(one, score, signal);
-                         },
-                         {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
-                            std::cerr << line << '\n';
-                          }});
-  options.json ? print_rows(found) : print_table(found);
+  const auto found = train::grid_search(
+      grid,
+      [&](const train::Setting& setting) {
+        const Waiting waiting("run " + std::to_string(++number));
+        const TrainOptions one = with(options.train, setting);
+        return options.json ? printed(setting, [&] { return scored(one, score, signal); }) : scored(one, score, signal);
+      },
+      {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
+         std::cerr << line << '\n';
+       }});
+  if (!options.json) print_table(found);
   pictures.add(found, "grid");
   options.json ? print_best(found, pictures) : pictures.print();
 }

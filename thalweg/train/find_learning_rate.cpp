@@ -45,6 +45,13 @@ double steepest(const std::vector<double>& rates, const std::vector<double>& los
   return suggestion;
 }
 
+// Whether the averaged loss has left its least value so far behind that larger rates tell nothing. Losses that are
+// below 0 have no factor: there it is measured by how far they fell.
+bool has_diverged(double now, double least, double first, double factor) {
+  if (least > 0) return now > factor * least;
+  return now - least > (factor - 1) * std::max(-least, first - least);
+}
+
 double rounded(double rate) {  // to two digits
   const double unit = std::pow(10, std::floor(std::log10(rate)) - 1);
   return std::round(rate / unit) * unit;
@@ -107,7 +114,7 @@ LearningRateSearch find_learning_rate(const Model& model, const data::Dataset& d
     if (!std::isfinite(now)) break;
     found.rates.push_back(rate), found.losses.push_back(now);
     least = i == 0 ? now : std::min(least, now);
-    if (now > options.stop_factor * least && i > 10) break;
+    if (has_diverged(now, least, found.losses.front(), options.stop_factor) && i > 10) break;
   }
   TW_CHECK(failed_precondition, !found.rates.empty(), "find_learning_rate", "look at the data for values that are NaN",
            "the loss of the first step is not finite");

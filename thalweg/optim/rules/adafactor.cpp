@@ -34,18 +34,19 @@ struct AdafactorRule : CompositeRule {
       return scalars[1] * before + (1 - scalars[1]) * now;
     };
     Tensors changed{w};
-    Tensor second;
+    Tensor step;
     if (slots.size() == 1) {
-      second = mean(slots[0], squares);
-      changed.push_back(second);
+      changed.push_back(mean(slots[0], squares));
+      step = g / sqrt(changed[1]);
     } else {
       const Tensor rows = mean(slots[0], reduce_mean(squares, {.axes = -1}));
       const Tensor columns = mean(slots[1], reduce_mean(squares, {.axes = -2}));
-      const Tensor shares = rows / reduce_mean(rows, {.axes = -1, .keepdims = true});
-      second = expand_dims(shares, -1) * expand_dims(columns, -2);
+      // One factor after the other: where a row and a column have no gradient, the product of their moments is too
+      // small for a number.
+      const Tensor of_rows = sqrt(reduce_mean(rows, {.axes = -1, .keepdims = true})) / sqrt(rows);
+      step = g * expand_dims(of_rows, -1) * expand_dims(1 / sqrt(columns), -2);
       changed.push_back(rows), changed.push_back(columns);
     }
-    const Tensor step = g / sqrt(second);
     const Tensor length = maximum(1, root_mean_square(step) / o.clip_threshold);
     changed[0] = w - maximum(o.epsilon_2, root_mean_square(w)) * scalars[0] * step / length;
     return changed;

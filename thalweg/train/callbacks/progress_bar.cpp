@@ -26,6 +26,10 @@ std::string clock_text(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
 std::string bar_of(std::int64_t done, std::int64_t all) {
   constexpr std::int64_t length = 10;  // so that loss, a metric and the time to go fit into 80 columns
   const auto filled = static_cast<std::size_t>(std::min(length, done * length / std::max<std::int64_t>(1, all)));
@@ -37,17 +41,23 @@ class ProgressBar : public Callback {
   explicit ProgressBar(const ProgressBarOptions& options)
       : options_(options), terminal_(is_terminal(options.out)), out_(options.out ? *options.out : std::cerr) {}
 
-  void on_epoch_begin(Session& session) override {
+  void on_epoch_begin(Session&) override {
     started_ = drawn_ = Clock::now();
-    examples_ = 0;
-    first_step_ = session.epoch_step;
+    pace_ = {.from = started_};
   }
 
   void on_step_end(Session& session) override {
-    examples_ += session.batch;
-    const double since = std::chrono::duration<double>(Clock::now() - drawn_).count();
-    if (since < (terminal_ ? options_.every_seconds : options_.line_seconds)) return;
-    drawn_ = Clock::now();
+    const auto now = Clock::now();
+    pace_.seconds = seconds_between(pace_.from, now);
+    pace_.examples += session.batch, ++pace_.steps;
+    if (is_first_) {
+      first_ = pace_;
+      pace_ = {.from = now - std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(session.wait_seconds))};
+    }
+    is_first_ = false;
+    if (seconds_between(drawn_, now) < (terminal_ ? options_.every_seconds : options_.line_seconds)) return;
+    drawn_ = now;
     draw(session, false);
   }
 
@@ -63,14 +73,25 @@ class ProgressBar : public Callback {
   }
 
  private:
+  // Of steps, without the validation.
+  struct Pace {
+    Clock::time_point from = {};
+    std::int64_t examples = 0, steps = 0;
+    double seconds = 0;
+  };
+
+  // The first step is planned as well: it says little about the others, where there are any. What it waited for data
+  // counts: a buffer that is filled in every epoch, say.
+  const Pace& pace() const { return pace_.steps > 0 ? pace_ : first_; }
+
   void draw(const Session& session, bool whole) {
-    const double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
+    const double seconds = seconds_between(started_, Clock::now());
     std::string line = fmt::format("epoch {}/{}  ", session.epoch + 1, session.epochs);
     if (const std::int64_t all = steps_of_epoch(session); all > 0)
       line += fmt::format("{}/{} {}  ", session.epoch_step, all, bar_of(session.epoch_step, all));
     else
       line += fmt::format("step {}  ", session.epoch_step);
-    line += fmt::format("{:.0f}/s  ", static_cast<double>(examples_) / std::max(seconds, 1e-9));
+    line += fmt::format("{:.0f}/s  ", static_cast<double>(pace().examples) / std::max(pace().seconds, 1e-9));
     for (const auto& [name, value] : session.logs) line += fmt::format("{} {:.4f}  ", name, value);
     line += whole ? clock_text(seconds) : time_to_go(session, seconds);
     if (session.plan) line += "  memory " + format_bytes(session.plan->peak_bytes());
@@ -80,9 +101,9 @@ class ProgressBar : public Callback {
   }
 
   std::string time_to_go(const Session& session, double seconds) const {
-    const std::int64_t done = session.epoch_step - first_step_, all = steps_of_epoch(session);
-    if (all <= 0 || done <= 0) return clock_text(seconds);
-    return "ETA " + clock_text(seconds / static_cast<double>(done) *
+    const std::int64_t all = steps_of_epoch(session);
+    if (all <= 0) return clock_text(seconds);
+    return "ETA " + clock_text(pace().seconds / static_cast<double>(pace().steps) *
                                static_cast<double>(std::max<std::int64_t>(0, all - session.epoch_step)));
   }
 
@@ -97,7 +118,8 @@ class ProgressBar : public Callback {
   const bool terminal_;
   std::ostream& out_;
   Clock::time_point started_, drawn_;
-  std::int64_t examples_ = 0, first_step_ = 0;
+  Pace pace_, first_;
+  bool is_first_ = true;
 };
 
 }  // namespace

@@ -150,6 +150,13 @@ std::string image_of(const std::string& svg) {
   return "<img alt=\"memory over the nodes of a step\" src=\"" + url + "\">\n";
 }
 
+// Losses of 0 or less have no place on a logarithmic axis.
+bool are_positive(const std::vector<Series>& series) {
+  return std::all_of(series.begin(), series.end(), [](const Series& one) {
+    return std::all_of(one.y.begin(), one.y.end(), [](double value) { return value > 0 || !std::isfinite(value); });
+  });
+}
+
 class Report : public Callback {
  public:
   Report(std::string path, const ReportOptions& options) : path_(std::move(path)), options_(options) {
@@ -188,7 +195,9 @@ class Report : public Callback {
     if (norms_.due()) norms_.add(step, by_layer(session));
   }
   void on_begin(Session&) override { AtomicFile("report", path_); }  // throws where no page can be written
-  void on_epoch_end(Session& session) override { try_to_write(session); }
+  void on_epoch_end(Session& session) override {
+    if (session.batch > 0 || !tells_of(session)) try_to_write(session);
+  }
   void on_end(Session& session) override {
     if (session.batch > 0) try_to_write(session);  // else there was nothing left to do, and the page of the run stands
   }
@@ -196,6 +205,22 @@ class Report : public Callback {
  private:
   std::vector<std::pair<std::string, Samples*>> curves() {
     return {{"losses", &losses_}, {"rates", &rates_}, {"norms", &norms_}};
+  }
+
+  static std::string row(const std::string& name, const std::string& value) {
+    return "<tr><th>" + escape_html(name) + "</th><td>" + escape_html(value) + "</td></tr>\n";
+  }
+  static std::string row_of_steps(const Session& session) {
+    return row("steps", fmt::format("{} in {} epoch{}", session.step, session.history.epochs.size(),
+                                    session.history.epochs.size() == 1 ? "" : "s"));
+  }
+
+  // Whether the page that is there is of these steps already, as it is where a run that ended within an epoch is gone
+  // on with and has nothing left to do.
+  bool tells_of(const Session& session) const {
+    std::ifstream file(path_, std::ios::binary);
+    const std::string page{std::istreambuf_iterator<char>(file), {}};
+    return page.find(row_of_steps(session)) != std::string::npos;
   }
 
   // A plot for every value of the epochs, that of training beside that of the validation.
@@ -235,19 +260,13 @@ class Report : public Callback {
   }
 
   std::string summary_table(const Session& session) const {
-    std::string rows;
-    const auto row = [&](const std::string& name, const std::string& value) {
-      rows += "<tr><th>" + escape_html(name) + "</th><td>" + escape_html(value) + "</td></tr>\n";
-    };
     std::int64_t parameters = 0;
     for (const auto& variable : session.model.trainable_variables()) parameters += variable.shape().size();
-    row("steps", fmt::format("{} in {} epoch{}", session.step, session.history.epochs.size(),
-                             session.history.epochs.size() == 1 ? "" : "s"));
-    row("parameters", fmt::format("{}", parameters));
-    for (const auto& [name, value] : session.logs) row(name, fmt::format("{:.5g}", value));
-    if (session.plan) row("planned peak", format_bytes(session.plan->peak_bytes()));
-    if (session.measured_bytes > 0) row("measured peak", format_bytes(session.measured_bytes));
-    if (!session.history.stopped_because.empty()) row("stopped", session.history.stopped_because);
+    std::string rows = row_of_steps(session) + row("parameters", fmt::format("{}", parameters));
+    for (const auto& [name, value] : session.logs) rows += row(name, fmt::format("{:.5g}", value));
+    if (session.plan) rows += row("planned peak", format_bytes(session.plan->peak_bytes()));
+    if (session.measured_bytes > 0) rows += row("measured peak", format_bytes(session.measured_bytes));
+    if (!session.history.stopped_because.empty()) rows += row("stopped", session.history.stopped_because);
     return "<table>\n" + rows + "</table>\n";
   }
 
@@ -265,7 +284,8 @@ class Report : public Callback {
     if (session.epoch_step > 0) summary_ = summary_table(session);
     std::string html = fmt::format(page_start, escape_html(options_.title)) + summary_;
     html += "<h2>Curves</h2>\n" +
-            summary::line_plot(losses_.series(), {.title = "loss by step", .x_label = "step", .log_y = true});
+            summary::line_plot(losses_.series(),
+                               {.title = "loss by step", .x_label = "step", .log_y = are_positive(losses_.series())});
     html += epoch_plots(session) + summary::line_plot(rates_.series(), {.title = "learning rate", .x_label = "step"});
     html += "<h2>Gradients</h2>\n" + norm_plots() + "<h2>Memory of a step</h2>\n" + memory(session) + "</html>\n";
     AtomicFile file("report", path_);
