@@ -5,6 +5,7 @@
 #include "tests/typed_values.h"
 #include "thalweg/backend/cpu/gemm.h"
 #include "thalweg/core/thread_pool.h"
+#include "thalweg/ops/layer_norm/gradients.h"
 #include "thalweg/plan/compile.h"
 #include "thalweg/plan/executable.h"
 #include "thalweg/plan/plan_state.h"
@@ -68,6 +69,20 @@ std::vector<Case> cases() {
          return List{y, relu(y)};
        },
        1},
+      {"the gradient of a norm beside a residual",
+       {{300, 96}, {96}, {300}, {300}, {300, 96}, {300, 96}},
+       [](const List& in) {
+         const auto [dx, dscale, doffset] = layer_norm_backward(in[0], in[1], in[2], in[3], in[4], 1e-3);
+         return List{dx + in[5], dscale, doffset};
+       },
+       1},
+      {"the gradient of a norm that its other results scale",
+       {{300, 96}, {96}, {300}, {300, 96}},
+       [](const List& in) {
+         const auto [dx, dscale] = rms_norm_backward(in[0], in[1], in[2], in[3], 1e-3);
+         return List{dx + dscale};
+       },
+       0},
       {"in the shape of heads",
        {{30, 64}, {64, 48}, {4, 12}},
        [](const List& in) {

@@ -6,7 +6,7 @@
 //   void run(const Matmul&, Arrays in, Arrays out)                    the CPU kernel, or with workspace:
 //   void run(const Matmul&, Arrays in, Arrays out, Scratch)  and  std::int64_t workspace(const Matmul&, Inputs)
 //   void run_by_regions(const Matmul&, Arrays in, Arrays out, Scratch, OnRegion)   the same, telling what stands of the
-//                                                                     one output
+//                                                                     first output
 //   std::int64_t alias(const Matmul&, Inputs)                         output 0 is a view of input 0 at this byte
 //                                                                     offset, or -1
 //   Keeps keeps(const Matmul&, Needs)                                 what the gradient rule will read

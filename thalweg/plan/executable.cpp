@@ -65,14 +65,15 @@ bool Executable::is_epilogue(const Step& of, const Step& next) const {
   const FusedProgram& fused = fused_of(next.op.get());
   if (fused.branches || !is_light(*fused.program)) return false;
   const Entry& made = outputs(of)[0];
+  const Entries rest = outputs(of).subspan(1);  // which stand at the end only
   if (made.spec.rank() == 0 || outputs(next)[0].spec.size() != made.spec.size()) return false;
   const auto is_made = [&](const Entry& entry) {
     return entry.place == made.place && entry.spec.size() == made.spec.size();
   };
   const bool reads_parts =
       std::ranges::any_of(inputs(next), [&](const Entry& entry) { return overlap(entry, made) && !is_made(entry); });
-  return std::ranges::any_of(inputs(next), is_made) && !reads_parts && !overlap(outputs(next), inputs(of)) &&
-         !overlap(outputs(next), scratch(of));
+  return std::ranges::any_of(inputs(next), is_made) && !reads_parts && !overlap(inputs(next), rest) &&
+         !overlap(outputs(next), rest) && !overlap(outputs(next), inputs(of)) && !overlap(outputs(next), scratch(of));
 }
 
 // Whether a step could as well run there: those between neither touch what it writes nor write what it reads, and none

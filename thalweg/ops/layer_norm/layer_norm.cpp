@@ -71,7 +71,7 @@ std::int64_t gradient_workspace(const Spec& x) {
 std::int64_t workspace(const LayerBackward&, Inputs in) { return gradient_workspace(in[0]); }
 std::int64_t workspace(const RmsBackward&, Inputs in) { return gradient_workspace(in[0]); }
 
-void run(const LayerBackward&, Arrays in, Arrays out, Scratch scratch) {
+void run_rows(const LayerBackward&, Arrays in, Arrays out, Scratch scratch, const OnRegion* done) {
   cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
     using T = cpu::Wide<S>;
     cpu::row_norm_kernels<S>().layer_norm_gradient({.rows = rows_of(in[0].shape()),
@@ -84,11 +84,12 @@ void run(const LayerBackward&, Arrays in, Arrays out, Scratch scratch) {
                                                     .dx = out[0].as<S>(),
                                                     .dscale = out[1].as<T>(),
                                                     .doffset = out[2].as<T>(),
-                                                    .workspace = reinterpret_cast<T*>(scratch.data())});
+                                                    .workspace = reinterpret_cast<T*>(scratch.data()),
+                                                    .done = done});
   });
 }
 
-void run(const RmsBackward&, Arrays in, Arrays out, Scratch scratch) {
+void run_rows(const RmsBackward&, Arrays in, Arrays out, Scratch scratch, const OnRegion* done) {
   cpu::with_float_type(in[0].dtype(), [&]<class S>(TypeTag<S>) {
     using T = cpu::Wide<S>;
     cpu::row_norm_kernels<S>().rms_norm_gradient({.rows = rows_of(in[0].shape()),
@@ -101,8 +102,18 @@ void run(const RmsBackward&, Arrays in, Arrays out, Scratch scratch) {
                                                   .dx = out[0].as<S>(),
                                                   .dscale = out[1].as<T>(),
                                                   .doffset = nullptr,
-                                                  .workspace = reinterpret_cast<T*>(scratch.data())});
+                                                  .workspace = reinterpret_cast<T*>(scratch.data()),
+                                                  .done = done});
   });
+}
+
+void run(const LayerBackward& op, Arrays in, Arrays out, Scratch scratch) { run_rows(op, in, out, scratch, nullptr); }
+void run(const RmsBackward& op, Arrays in, Arrays out, Scratch scratch) { run_rows(op, in, out, scratch, nullptr); }
+void run_by_regions(const LayerBackward& op, Arrays in, Arrays out, Scratch scratch, OnRegion done) {
+  run_rows(op, in, out, scratch, &done);
+}
+void run_by_regions(const RmsBackward& op, Arrays in, Arrays out, Scratch scratch, OnRegion done) {
+  run_rows(op, in, out, scratch, &done);
 }
 
 const Reduce last_axis{.axes = -1, .keepdims = true};

@@ -93,6 +93,7 @@ void norm_gradient(const RowNormGradient<S>& a) {
     std::fill_n(partial, stride, T(0));
     for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row)
       gradient_row<S, kCentered>(a, row, partial, partial + a.n);
+    if (a.done) (*a.done)({blocks.begin(block), blocks.end(block) - blocks.begin(block), 0, a.n});
   });
   if (a.dscale != nullptr) sum_blocks_parallel(a.workspace, blocks.count(), stride, a.n, a.dscale);
   if (kCentered && a.doffset != nullptr) sum_blocks_parallel(a.workspace + a.n, blocks.count(), stride, a.n, a.doffset);

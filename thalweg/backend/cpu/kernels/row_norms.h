@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "thalweg/backend/cpu/convert.h"
+#include "thalweg/core/region.h"
 
 namespace thalweg::cpu {
 
@@ -25,15 +26,16 @@ struct RowNorm {
 template <class S, class T = Wide<S>>
 struct RowNormGradient {
   std::int64_t rows, n;
-  const S* x;      // [rows, n]
-  const T* scale;  // [n], null: 1
-  const T* mean;   // [rows]
-  const T* rstd;   // [rows]
-  const S* dy;     // [rows, n]
-  S* dx;           // [rows, n], may be dy
-  T* dscale;       // [n], null: not wanted
-  T* doffset;      // [n], null: not wanted
-  T* workspace;    // row_norm_gradient_workspace(rows, n) elements
+  const S* x;                      // [rows, n]
+  const T* scale;                  // [n], null: 1
+  const T* mean;                   // [rows]
+  const T* rstd;                   // [rows]
+  const S* dy;                     // [rows, n]
+  S* dx;                           // [rows, n], may be dy
+  T* dscale;                       // [n], null: not wanted
+  T* doffset;                      // [n], null: not wanted
+  T* workspace;                    // row_norm_gradient_workspace(rows, n) elements
+  const OnRegion* done = nullptr;  // told of rows of dx
 };
 
 // Elements of scratch: one row of partial sums for scale and offset per block of rows.
