@@ -242,8 +242,9 @@ class Recogniser {
   // unless that is null.
   ValueId make_mask(int before, const Term& scores, bool* causal) {
     ValueId mask = -1;
+    const std::int64_t queries = scores.literals.empty() ? 0 : scores.masked[scores.masked.rank() - 2];
     for (const Literal& literal : scores.literals) {
-      if (causal && literal.known.defined() && is_causal(literal.known)) {
+      if (causal && literal.known.defined() && is_causal(literal.known, queries)) {
         *causal = true;
         continue;
       }
@@ -269,11 +270,9 @@ class Recogniser {
     return sets_all_of_some(scores) && std::ranges::all_of(scores.fills, is_first);
   }
 
-  // Whether it has weights for those alone that are hidden by the highest of several numbers.
+  // Whether it has weights for those alone that are hidden by the highest of several numbers, -infinity among them.
   static bool prefers_some_hidden(const Term& scores) {
-    std::set<double> fills;
-    for (const double fill : scores.fills)
-      if (std::isfinite(fill)) fills.insert(fill);
+    const std::set<double> fills(scores.fills.begin(), scores.fills.end());
     return sets_all_of_some(scores) && fills.size() > 1;
   }
 
