@@ -446,17 +446,19 @@ std::optional<Tensors> FunctionCore::State::compare_ways(Plan& plan, const Flat&
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
   const std::vector<Tensor> after = values_of(planned.traced);
   put_back();
+  Roundings roundings;
   if (planned.with_gradients) {
     const auto checked = run_with_gradients(planned, arguments.tensors, number);
     if (!checked) return {};
-    compare_with_eager(planned, *checked, eager, values_of(planned.traced), after);
-    planned.with_gradients.reset();
+    roundings = find_roundings(planned, *checked, eager);
+    compare_with_eager(planned, *checked, eager, values_of(planned.traced), after, roundings);
     put_back();
   }
   auto results = run(plan, arguments, number);
   if (!results) return {};
   eager.resize(results->size());
-  compare_with_eager(planned, *results, eager, values_of(planned.traced), after);
+  compare_with_eager(planned, *results, eager, values_of(planned.traced), after, roundings);
+  planned.with_gradients.reset();
   return results;
 }
 
