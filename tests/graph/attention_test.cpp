@@ -364,6 +364,31 @@ TEST(Attention, one_row_for_all_queries_that_shows_the_first_key_alone_is_not_ca
   EXPECT_LT(difference(found[3], eager[3]), 1e-12);
 }
 
+TEST(Attention, weights_that_are_read_in_another_shape_or_with_other_columns_stay) {
+  const auto in = make_inputs(tw::f64);
+  const auto others = tw::random::normal({batch, heads, time, size - 1}, {.seed = 1, .dtype = tw::f64});
+  const auto turned = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+    const auto weights = tw::softmax(tw::matmul(q, tw::concat({k, k}, 2), {.transpose_b = true}));
+    return tw::matmul(tw::reshape(weights, {batch, heads, 2 * time, time}), v);
+  };
+  const auto read_twice = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& u) {
+    const auto weights = tw::softmax(tw::matmul(q, k, {.transpose_b = true}));
+    return tw::concat({tw::matmul(weights, v), tw::matmul(weights, u, {.transpose_a = true})}, 3);
+  };
+  const auto turned_and_dropped = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+    const auto weights = tw::softmax(tw::matmul(q, tw::concat({k, k}, 2), {.transpose_b = true}));
+    return tw::matmul(tw::dropout(tw::reshape(weights, {batch, heads, 2 * time, time}), 0.5, {.seed = 2}), v);
+  };
+  for (const Attend attend : {Attend(turned), Attend(turned_and_dropped), Attend(read_twice)}) {
+    const std::vector<tw::Tensor> given{in[0], in[1], in[2], others};
+    const auto eager = evaluate(attend, true, given);
+    const auto found = compiled(attend, true)(given[0], given[1], given[2], given[3]);
+    for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << i;
+    const auto forward = compiled(attend, false)(given[0], given[1], given[2], given[3]);
+    EXPECT_LT(difference(forward[0], eager[0]), 1e-12);
+  }
+}
+
 TEST(Attention, is_found_in_every_layer) {
   EXPECT_EQ(attentions([](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
               auto x = q;
