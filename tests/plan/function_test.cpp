@@ -223,6 +223,17 @@ TEST(Function, gradients_that_are_nothing_but_rounding_are_no_difference_from_th
   EXPECT_GT(reduce_max(abs(variables[1].value())).item<float>(), 1e-6f);
 }
 
+TEST(Function, checks_functions_inside_of_it_against_their_eager_steps) {
+  const auto inside = function([](const Tensor& x) { return dropout(x, 0.5); });
+  const auto f =
+      function([&](const Tensor& x) { return inside(x) + dropout(x, 0.5) + inside(x); }, {.check_against_eager = true});
+  f(ones({64}));
+  EXPECT_EQ(inside.stats().traces, 0);
+  const auto narrow = function([](const Tensor& x) { return matmul(x, x); }, {.precision = Precision::bf16});
+  function([&](const Tensor& x) { return narrow(x); },
+           {.precision = Precision::bf16, .check_against_eager = true})(ones({8, 8}));
+}
+
 TEST(Function, says_when_the_callable_is_not_the_same_in_every_call) {
   int calls = 0;
   const auto f = function([&](const Tensor& x) { return x * static_cast<float>(++calls); },

@@ -1,6 +1,7 @@
 #include "thalweg/plan/compare.h"
 
 #include <cmath>
+#include <utility>
 
 #include "thalweg/core/check.h"
 #include "thalweg/graph/rewrite.h"
@@ -97,6 +98,14 @@ void follow(const Graph& graph, std::vector<bool>& marked) {
 }
 
 }  // namespace
+
+namespace {
+thread_local bool eager = false;
+}
+
+EagerScope::EagerScope() : outer_(std::exchange(eager, true)) {}
+EagerScope::~EagerScope() { eager = outer_; }
+bool EagerScope::active() { return eager; }
 
 Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const Tensors& eager) {
   const Graph& graph = *plan.with_gradients;

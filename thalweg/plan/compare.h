@@ -4,6 +4,18 @@
 
 namespace thalweg {
 
+// While it lives, functions that this thread calls run op by op, as they do for the other side: as parts of one trace.
+class EagerScope {
+ public:
+  EagerScope();
+  ~EagerScope();
+  EagerScope(const EagerScope&) = delete;
+  static bool active();
+
+ private:
+  bool outer_;
+};
+
 // What a comparison passes by: sums whose terms cancel (the gradient of a bias that a softmax takes no notice of, say)
 // leave nothing but rounding, and updates may make it as large as any (Adam divides by its root). By number; an empty
 // list: none.
