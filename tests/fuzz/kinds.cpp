@@ -66,6 +66,53 @@ Tensor products(const Operands& o) {
   return flat(tw::matmul(o.choice % 2 == 0 ? weights : tw::dropout(weights, 0.25), b), o.a);
 }
 
+// Boolean [n or 1, queries or 1, keys]: as programs hide keys; some leave queries without any.
+Tensor seen_keys(const Operands& o, std::int64_t time) {
+  const Tensor keys = tw::arange(time), queries = tw::expand_dims(keys, 1);
+  const Tensor below = keys <= queries, one = tw::reshape(keys < 1, {1, time});
+  const Tensor given = tw::floormod(tw::reshape(o.ids, {-1, 1, 1}), time) <= keys;
+  switch (o.choice % 6) {
+    case 0: return below;
+    case 1: return one;
+    case 2: return given;
+    case 3: return given & below;
+    case 4: return keys - queries < 2;
+    default: return one | !given;
+  }
+}
+
+// Attention in single ops; scores of hidden keys are set to a number.
+Tensor masked_attention(const Operands& o) {
+  const Tensor q = tw::tanh(pairs(o.a)), v = pairs(o.b);
+  const Tensor seen = seen_keys(o, q.shape()[1]);
+  Tensor scores = tw::matmul(q, tw::tanh(v), {.transpose_b = true}) * 0.5;
+  if (o.choice % 4 == 0) {
+    const Tensor shown = tw::cast(seen, scores.dtype());
+    scores = scores * shown - 1e9 * (1 - shown);
+  } else {
+    scores = tw::where(seen, scores, -1e9);
+  }
+  if (o.choice % 3 == 0) return flat(tw::matmul(tw::softmax(scores), v), o.a);
+  const tw::Reduce last{.axes = {-1}, .keepdims = true};
+  const Tensor e = tw::exp(scores - tw::reduce_max(scores, last)), weights = e / tw::reduce_sum(e, last);
+  return flat(tw::matmul(o.choice % 3 == 1 ? weights : tw::dropout(weights, 0.25), v), o.a);
+}
+
+// Heads behind time, as products leave them: of three products, or the parts of one.
+Tensor heads(const Operands& o) {
+  const std::int64_t n = examples(o.a), time = features(o.a) / 4;
+  const auto in_front = [&](const Tensor& x) {
+    return tw::transpose(tw::reshape(tw::tanh(x), {n, time, 2, 2}), {0, 2, 1, 3});
+  };
+  std::vector<Tensor> parts{in_front(o.a), in_front(o.b), in_front(o.a * o.set.scale)};
+  if (o.choice % 2 == 0) {
+    const Tensor all = tw::reshape(tw::concat({o.a, o.b, o.a - o.b}, 1), {n, time, 3, 2, 2});
+    parts = tw::unstack(tw::transpose(tw::tanh(all), {2, 0, 3, 1, 4}), 0);
+  }
+  const Tensor y = tw::attention(parts[0], parts[1], parts[2], {.causal = o.choice % 3 == 0});
+  return flat(tw::transpose(y, {0, 2, 1, 3}), o.a);
+}
+
 Tensor recompute(const Operands& o) {
   const auto block = [set = o.set, choice = o.choice](const Tensor& x) {
     const Tensor y = tw::gelu(tw::matmul(x, set.weight) + set.bias);
@@ -127,6 +174,8 @@ const std::vector<Kind>& kinds() {
                                          {"norm", norm, false},
                                          {"softmax", softmax, false},
                                          {"products", products, true},
+                                         {"masked_attention", masked_attention, true},
+                                         {"heads", heads, true},
                                          {"recompute", recompute, false},
                                          {"dropout", dropout, false},
                                          {"embedding", embedding, false},

@@ -327,16 +327,66 @@ TEST(Attention, other_arithmetic_on_scores_stays) {
 }
 
 // Where a query sees no key, those that are hidden by the highest number have its weights.
+template <int hidden_before, int hidden>  // as powers of ten; 0: by -infinity
+tw::Tensor hide_twice(const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+  const auto number = [](int power) { return power == 0 ? -INFINITY : -std::pow(10., power); };
+  const auto below = tw::cast(tw::band_part(tw::ones({time, time}), -1, 0), tw::boolean);
+  const auto scores = tw::where(below, tw::matmul(q, k, {.transpose_b = true}), number(hidden_before));
+  return tw::matmul(tw::softmax(tw::where(for_all_queries(seen), scores, number(hidden))), v);
+}
+
 TEST(Attention, keys_that_are_hidden_by_several_numbers_keep_their_order) {
-  const Attend attend = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
-    const auto below = tw::cast(tw::band_part(tw::ones({time, time}), -1, 0), tw::boolean);
-    const auto scores = tw::where(below, tw::matmul(q, k, {.transpose_b = true}), -1e10);
-    return tw::matmul(tw::softmax(tw::where(for_all_queries(seen), scores, -1e9)), v);
-  };
   auto in = make_inputs(tw::f64);
-  in[3] = in[3] & tw::reshape(tw::tensor({1.f, 0.f}) > 0, {batch, 1});
-  const auto eager = evaluate(attend, true, in), found = compiled(attend, true)(in[0], in[1], in[2], in[3]);
-  for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << i;
+  in[3] = !in[3];  // of the first example the first keys are hidden
+  for (const Attend attend : {hide_twice<10, 9>, hide_twice<0, 9>, hide_twice<9, 0>}) {
+    auto given = in;
+    // Of the second example nothing is seen, or all where that would be NaN.
+    if (attend != hide_twice<9, 0>)
+      given[3] = given[3] & tw::reshape(tw::tensor({1.f, 0.f}) > 0, {batch, 1});
+    else
+      given[3] = given[3] | tw::reshape(tw::tensor({0.f, 1.f}) > 0, {batch, 1});
+    const auto eager = evaluate(attend, true, given);
+    const auto found = compiled(attend, true)(given[0], given[1], given[2], given[3]);
+    for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << i;
+  }
+}
+
+TEST(Attention, one_row_for_all_queries_that_shows_the_first_key_alone_is_not_causal) {
+  const Attend attend = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+    const auto first = tw::reshape(tw::arange(time) < 1, {1, time});
+    return tw::matmul(tw::softmax(tw::where(first, tw::matmul(q, k, {.transpose_b = true}), -1e9)), v);
+  };
+  const auto in = make_inputs(tw::f64);
+  const auto f = compiled(attend, true);
+  EXPECT_EQ(count(f.plan(in[0], in[1], in[2], in[3]).state().compiled.graph, tw::attention_info()), 1);
+  const auto eager = evaluate(attend, true, in), found = f(in[0], in[1], in[2], in[3]);
+  EXPECT_LT(difference(found[0], eager[0]), 1e-12);
+  EXPECT_LT(difference(found[3], eager[3]), 1e-12);
+}
+
+TEST(Attention, weights_that_are_read_in_another_shape_or_with_other_columns_stay) {
+  const auto in = make_inputs(tw::f64);
+  const auto others = tw::random::normal({batch, heads, time, size - 1}, {.seed = 1, .dtype = tw::f64});
+  const auto turned = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+    const auto weights = tw::softmax(tw::matmul(q, tw::concat({k, k}, 2), {.transpose_b = true}));
+    return tw::matmul(tw::reshape(weights, {batch, heads, 2 * time, time}), v);
+  };
+  const auto read_twice = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& u) {
+    const auto weights = tw::softmax(tw::matmul(q, k, {.transpose_b = true}));
+    return tw::concat({tw::matmul(weights, v), tw::matmul(weights, u, {.transpose_a = true})}, 3);
+  };
+  const auto turned_and_dropped = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor&) {
+    const auto weights = tw::softmax(tw::matmul(q, tw::concat({k, k}, 2), {.transpose_b = true}));
+    return tw::matmul(tw::dropout(tw::reshape(weights, {batch, heads, 2 * time, time}), 0.5, {.seed = 2}), v);
+  };
+  for (const Attend attend : {Attend(turned), Attend(turned_and_dropped), Attend(read_twice)}) {
+    const std::vector<tw::Tensor> given{in[0], in[1], in[2], others};
+    const auto eager = evaluate(attend, true, given);
+    const auto found = compiled(attend, true)(given[0], given[1], given[2], given[3]);
+    for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << i;
+    const auto forward = compiled(attend, false)(given[0], given[1], given[2], given[3]);
+    EXPECT_LT(difference(forward[0], eager[0]), 1e-12);
+  }
 }
 
 TEST(Attention, is_found_in_every_layer) {

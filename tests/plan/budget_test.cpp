@@ -338,6 +338,26 @@ TEST(InputGradients, name_the_first_example_that_fails_in_any_part) {
   config::set_threads(0);
 }
 
+// Two batches behind each other are cut apart where the first ends: what a smaller one would be cannot be told.
+TEST(Budget, says_nothing_of_other_batches_where_their_steps_are_not_known) {
+  Variable w(random::normal({16, 8}, {.seed = 1}));
+  const auto body = [&](const Tensor& x, const Tensor& y) {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(square(concat({y, matmul(tanh(x), w)}, 0)));
+    w.assign_sub(tape.gradient(loss, w));
+    return loss;
+  };
+  const auto small = function(body, {.memory_budget = KiB(64)});
+  EXPECT_LE(small.plan(Spec{f32, {100, 16}}, Spec{f32, {100, 8}}).peak_bytes(), KiB(64));
+  try {
+    small.plan(Spec{f32, {1000, 16}}, Spec{f32, {1000, 8}});
+    ADD_FAILURE() << "expected an error";
+  } catch (const InfeasibleBudget& none) {
+    EXPECT_FALSE(none.answer().largest_batch.has_value());
+    EXPECT_EQ(std::string(none.what()).find("not even one example"), std::string::npos) << none.what();
+  }
+}
+
 TEST(InputGradients, say_what_would_be_enough) {
   Variable a(random::normal({20, 64}, {.seed = 1})), b(random::normal({64, 1}, {.seed = 2}));
   const auto net = [&](const Tensor& x) { return matmul(tanh(matmul(x, a)), b); };

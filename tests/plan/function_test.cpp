@@ -201,6 +201,39 @@ TEST(Function, is_checked_against_the_eager_step_with_the_same_random_numbers) {
   EXPECT_EQ(w.version(), 1u);  // the comparison does not count
 }
 
+// What is added to all keys changes no weight: the bias has a gradient of rounding alone, which Adam makes a step far
+// larger.
+TEST(Function, gradients_that_are_nothing_but_rounding_are_no_difference_from_the_eager_step) {
+  const std::vector<Variable> variables{Variable(random::normal({8, 8}, {.seed = 1}), {.name = "kernel"}),
+                                        Variable(zeros({8}), {.name = "bias"})};
+  optim::Adam adam;
+  const auto step = function(
+      [&](const Tensor& x) {
+        GradientTape tape;
+        const Tensor keys = reshape(matmul(x, variables[0]) + variables[1], {2, 5, 8});
+        const Tensor q = reshape(x, {2, 5, 8});
+        const Tensor weights = softmax(matmul(q, keys, {.transpose_b = true}) * 0.3f);
+        const auto gradients = tape.gradient(reduce_mean(square(matmul(weights, q))), variables);
+        adam.apply(gradients, variables);
+        return gradients;
+      },
+      {.check_against_eager = true});
+  const Tensor x = random::normal({10, 8}, {.seed = 2});
+  EXPECT_LT(reduce_max(abs(step(x)[1].dense())).item<float>(), 1e-7f);
+  EXPECT_GT(reduce_max(abs(variables[1].value())).item<float>(), 1e-6f);
+}
+
+TEST(Function, checks_functions_inside_of_it_against_their_eager_steps) {
+  const auto inside = function([](const Tensor& x) { return dropout(x, 0.5); });
+  const auto f =
+      function([&](const Tensor& x) { return inside(x) + dropout(x, 0.5) + inside(x); }, {.check_against_eager = true});
+  f(ones({64}));
+  EXPECT_EQ(inside.stats().traces, 0);
+  const auto narrow = function([](const Tensor& x) { return matmul(x, x); }, {.precision = Precision::bf16});
+  function([&](const Tensor& x) { return narrow(x); },
+           {.precision = Precision::bf16, .check_against_eager = true})(ones({8, 8}));
+}
+
 TEST(Function, says_when_the_callable_is_not_the_same_in_every_call) {
   int calls = 0;
   const auto f = function([&](const Tensor& x) { return x * static_cast<float>(++calls); },

@@ -1,8 +1,12 @@
 #include "thalweg/plan/compare.h"
 
 #include <cmath>
+#include <utility>
 
 #include "thalweg/core/check.h"
+#include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/registry.h"
+#include "thalweg/ops/row_ops.h"
 
 namespace thalweg {
 namespace {
@@ -12,6 +16,9 @@ double tolerance_of(DType dtype) {
   if (dtype == f32) return 1e-3;
   return is_float(dtype) ? 5e-2 : 0;
 }
+
+// Gradients that are smaller than this share of the tolerance, beside the largest of all, are nothing but rounding.
+constexpr double share_of_rounding = 1e-3;
 
 std::vector<double> numbers_of(const Tensor& tensor) {
   if (is_float(tensor.dtype())) return tensor.to_vector<double>();
@@ -23,17 +30,22 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return numbers;
 }
 
+double largest_of(const std::vector<double>& numbers) {
+  double largest = 0;
+  for (double value : numbers) largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0);
+  return largest;
+}
+
 // Differences are measured against the largest magnitude: small entries of a sum carry the rounding of large ones.
 void compare(const std::string& function, const std::string& what, const Tensor& got, const Tensor& want) {
   TW_CHECK(internal, got.spec() == want.spec(), "function", "report it with the program",
            "\"{}\" compiled gives {} of {} {}, eager {} {}", function, what, got.shape(), got.dtype(), want.shape(),
            want.dtype());
   const auto a = numbers_of(got), b = numbers_of(want);
-  double largest = 0;
-  for (double value : b) largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0);
+  const double allowed = tolerance_of(want.dtype()) * largest_of(b);
   for (std::size_t i = 0; i < a.size(); ++i) {
     const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
-    TW_CHECK(internal, same || std::abs(a[i] - b[i]) <= tolerance_of(want.dtype()) * largest, "function",
+    TW_CHECK(internal, same || std::abs(a[i] - b[i]) <= allowed, "function",
              "this is a fault in the library, or the callable reads something that changes between calls",
              "\"{}\" compiled differs from eager in {}: element {} is {} instead of {}", function, what, i, a[i], b[i]);
   }
@@ -74,20 +86,65 @@ void compare_narrow(const PlanState& plan, const Tensors& compiled, const Tensor
                     i < plan.traced.results.size() ? 0 : largest, tolerance);
 }
 
+// Marks the values that follow from marked ones element by element.
+void follow(const Graph& graph, std::vector<bool>& marked) {
+  for (const Node& node : graph.nodes) {
+    if (!row_of(*node.info) && !is_op(node, fused_info())) continue;
+    for (ValueId input : node.inputs)
+      for (ValueId output : node.outputs)
+        if (marked[static_cast<std::size_t>(input)] && graph.spec(input).shape == graph.spec(output).shape)
+          marked[static_cast<std::size_t>(output)] = true;
+  }
+}
+
 }  // namespace
 
+namespace {
+thread_local bool eager = false;
+}
+
+EagerScope::EagerScope() : outer_(std::exchange(eager, true)) {}
+EagerScope::~EagerScope() { eager = outer_; }
+bool EagerScope::active() { return eager; }
+
+Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const Tensors& eager) {
+  const Graph& graph = *plan.with_gradients;
+  const auto size_of_gradient = [&](std::size_t i) {
+    return std::max(largest_of(numbers_of(compiled[i])), largest_of(numbers_of(eager[i])));
+  };
+  if (compiled.size() != eager.size()) return {};
+  const std::size_t first = plan.traced.results.size();
+  double largest = 0;
+  for (std::size_t i = first; i < eager.size(); ++i) largest = std::max(largest, size_of_gradient(i));
+  std::vector<bool> marked(graph.values.size());
+  for (std::size_t i = first; i < eager.size(); ++i) {
+    const double size = size_of_gradient(i), rounding = share_of_rounding * tolerance_of(eager[i].dtype()) * largest;
+    if (size > 0 && size <= rounding) marked[static_cast<std::size_t>(graph.results[i])] = true;
+  }
+  Roundings found;
+  for (ValueId result : graph.results) found.results.push_back(marked[static_cast<std::size_t>(result)]);
+  follow(graph, marked);
+  for (const auto& variable : graph.variables)
+    found.variables.push_back(variable.update >= 0 && marked[static_cast<std::size_t>(variable.update)]);
+  return found;
+}
+
 void compare_with_eager(const PlanState& plan, const Tensors& compiled, const Tensors& eager,
-                        const std::vector<Tensor>& compiled_variables, const std::vector<Tensor>& eager_variables) {
+                        const std::vector<Tensor>& compiled_variables, const std::vector<Tensor>& eager_variables,
+                        const Roundings& roundings) {
   TW_CHECK(failed_precondition, compiled.size() == eager.size(), "function",
            "the callable must do the same in every call: no branches on counters or on the outside",
            "\"{}\" gave {} results and gradients while traced, {} in the eager run", plan.function, compiled.size(),
            eager.size());
   // Updates may amplify what is small (Adam divides by its root), so that variables say nothing.
   if (plan.traced.precision != Precision::f32) return compare_narrow(plan, compiled, eager);
-  for (std::size_t i = 0; i < compiled.size(); ++i) compare(plan.function, name_of(plan, i), compiled[i], eager[i]);
+  const auto is_rounding = [](const std::vector<bool>& list, std::size_t i) { return !list.empty() && list[i]; };
+  for (std::size_t i = 0; i < compiled.size(); ++i)
+    if (!is_rounding(roundings.results, i)) compare(plan.function, name_of(plan, i), compiled[i], eager[i]);
   for (std::size_t i = 0; i < compiled_variables.size(); ++i)
-    compare(plan.function, fmt::format("variable \"{}\"", plan.traced.variables[i].variable.name()),
-            compiled_variables[i], eager_variables[i]);
+    if (!is_rounding(roundings.variables, i))
+      compare(plan.function, fmt::format("variable \"{}\"", plan.traced.variables[i].variable.name()),
+              compiled_variables[i], eager_variables[i]);
 }
 
 }  // namespace thalweg

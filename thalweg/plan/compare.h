@@ -4,9 +4,32 @@
 
 namespace thalweg {
 
+// While it lives, functions that this thread calls run op by op, as they do for the other side: as parts of one trace.
+class EagerScope {
+ public:
+  EagerScope();
+  ~EagerScope();
+  EagerScope(const EagerScope&) = delete;
+  static bool active();
+
+ private:
+  bool outer_;
+};
+
+// What a comparison passes by: sums whose terms cancel (the gradient of a bias that a softmax takes no notice of, say)
+// leave nothing but rounding, and updates may make it as large as any (Adam divides by its root). By number; an empty
+// list: none.
+struct Roundings {
+  std::vector<bool> results;    // and gradients, which come after them
+  std::vector<bool> variables;  // of the trace, left with what follows from such a gradient element by element
+};
+// compiled, eager: results and gradients of a plan whose trace with gradients is there.
+Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const Tensors& eager);
+
 // Throws internal with the worst difference, if the compiled step's results, gradients or variables are further from
 // the eager ones than rounding explains.
 void compare_with_eager(const PlanState& plan, const Tensors& compiled, const Tensors& eager,
-                        const std::vector<Tensor>& compiled_variables, const std::vector<Tensor>& eager_variables);
+                        const std::vector<Tensor>& compiled_variables, const std::vector<Tensor>& eager_variables,
+                        const Roundings& roundings);
 
 }  // namespace thalweg

@@ -35,9 +35,11 @@ std::string hint_of(const BudgetAnswer& answer, const std::string& obstacle) {
 
 std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t budget) {
   const std::int64_t now = ladder.examples();
+  bool is_known = true;  // for each batch that is asked for what its step would be
   const auto fits_with = [&](std::int64_t examples) {
     if (examples == now) return fits(ladder, budget);
     const auto resized = ladder.resized(examples);
+    is_known &= resized.has_value();
     return resized && fits(*resized, budget);
   };
   if (!ladder.resized(now + 1)) return std::nullopt;
@@ -54,7 +56,7 @@ std::optional<std::int64_t> largest_batch(const Ladder& ladder, std::int64_t bud
     const std::int64_t middle = good + (bad - good) / 2;
     (fits_with(middle) ? good : bad) = middle;
   }
-  return good;
+  return is_known ? std::optional(good) : std::nullopt;
 }
 
 void throw_infeasible(const Ladder& ladder, std::int64_t budget) {

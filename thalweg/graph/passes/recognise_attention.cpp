@@ -49,6 +49,10 @@ class Recogniser {
  private:
   const Shape& shape(ValueId value) const { return view_.graph().spec(value).shape; }
   bool is_same(ValueId a, ValueId b) const { return view_.behind_reshapes(a) == view_.behind_reshapes(b); }
+  bool has_rows_of(ValueId a, ValueId b) const {  // and columns: only the axes before them may be others
+    return shape(a).rank() >= 2 && shape(b).rank() >= 2 && shape(a).last() == shape(b).last() &&
+           shape(a)[shape(a).rank() - 2] == shape(b)[shape(b).rank() - 2];
+  }
 
   std::optional<Match> match_attention(const Node& softmax) {
     Match match;
@@ -75,7 +79,9 @@ class Recogniser {
     if (!match_readers_of(softmax.outputs[0], found)) return false;
     if (found.dropout < 0) return found.product >= 0;
     const Node& dropout = view_.node(found.dropout);
-    if (found.product >= 0 || found.values_gradient >= 0 || !(real_field(dropout, "rate") < 1)) return false;
+    if (found.product >= 0 || found.values_gradient >= 0 || !(real_field(dropout, "rate") < 1) ||
+        !has_rows_of(dropout.outputs[0], softmax.outputs[0]))
+      return false;
     const int softmax_backward = found.softmax_backward;
     return match_readers_of(dropout.outputs[0], found) && found.product >= 0 &&
            found.softmax_backward == softmax_backward;
@@ -89,7 +95,7 @@ class Recogniser {
         place = &found.softmax_backward;
       else if (is_op(node, dropout_info()))
         place = &found.dropout;
-      else if (is_op(node, matmul_info()))
+      else if (is_op(node, matmul_info()) && has_rows_of(node.inputs[static_cast<std::size_t>(reader.input)], weights))
         place = reader.input == 0 && integer_field(node, "transpose_a") == 0 ? &found.product : &found.values_gradient;
       if (!place || *place >= 0) return false;
       *place = reader.node;
@@ -123,6 +129,7 @@ class Recogniser {
   }
 
   bool note_gradient(ValueId d_o, int index, Match& match) {
+    if (!has_rows_of(d_o, view_.node(match.forward).outputs[0])) return false;
     if (match.d_o >= 0 && !is_same(match.d_o, d_o)) return false;
     if (match.backward < 0 || index < match.backward) match.d_o = d_o, match.backward = index;
     return true;
@@ -242,8 +249,9 @@ class Recogniser {
   // unless that is null.
   ValueId make_mask(int before, const Term& scores, bool* causal) {
     ValueId mask = -1;
+    const std::int64_t queries = scores.literals.empty() ? 0 : scores.masked[scores.masked.rank() - 2];
     for (const Literal& literal : scores.literals) {
-      if (causal && literal.known.defined() && is_causal(literal.known)) {
+      if (causal && literal.known.defined() && is_causal(literal.known, queries)) {
         *causal = true;
         continue;
       }
@@ -269,11 +277,9 @@ class Recogniser {
     return sets_all_of_some(scores) && std::ranges::all_of(scores.fills, is_first);
   }
 
-  // Whether it has weights for those alone that are hidden by the highest of several numbers.
+  // Whether it has weights for those alone that are hidden by the highest of several numbers, -infinity among them.
   static bool prefers_some_hidden(const Term& scores) {
-    std::set<double> fills;
-    for (const double fill : scores.fills)
-      if (std::isfinite(fill)) fills.insert(fill);
+    const std::set<double> fills(scores.fills.begin(), scores.fills.end());
     return sets_all_of_some(scores) && fills.size() > 1;
   }
 

@@ -263,9 +263,9 @@ bool Literal::is_same(const Literal& other) const {
   return reduce_all(known == other.known).item<bool>();
 }
 
-bool is_causal(const Tensor& seen) {
+bool is_causal(const Tensor& seen, std::int64_t queries) {
   const Shape& shape = seen.shape();
-  if (shape.rank() < 2 || shape.product(0, shape.rank() - 2) != 1) return false;
+  if (shape.rank() < 2 || shape[shape.rank() - 2] != queries || shape.product(0, shape.rank() - 2) != 1) return false;
   const std::vector<double> all = numbers(seen);
   const std::int64_t keys = shape.last();
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -58,8 +58,9 @@ class ScoreTerms {
   std::unordered_map<ValueId, Tensor> known_;
 };
 
-// A boolean [queries, keys], whatever axes of size 1 in front, by which query i sees keys 0 … i.
-bool is_causal(const Tensor& seen);
+// A boolean [queries, keys], whatever axes of size 1 in front, by which query i sees keys 0 … i. One row for all
+// queries is none.
+bool is_causal(const Tensor& seen, std::int64_t queries);
 // Some query sees no key, by those alone that are the same in each call.
 bool leaves_rows_empty(const std::vector<Literal>& literals);
 
