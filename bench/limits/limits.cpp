@@ -43,14 +43,18 @@ ordered_json measure(int threads) {
           {"copy_gb_s", number(bandwidth.copy)},
           {"triad_gb_s", number(bandwidth.triad)},
           {"read_gb_s", number(bandwidth.read)},
-          {"level2_gb_s", number(bandwidth.level2)}};
+          {"level2_gb_s", number(bandwidth.level2)},
+          {"round_trip_ns", number(threads > 1 ? 1e9 * measure_round_trip() : 0)}};
 }
 
 void print(const ordered_json& limits) {
   std::cout << limits["threads"] << (limits["threads"] == 1 ? " thread" : " threads") << ": f32 "
             << limits["f32_gflops"] << " GFLOP/s, bf16 " << limits["bf16_gflops"] << " GFLOP/s; memory: copy "
             << limits["copy_gb_s"] << ", triad " << limits["triad_gb_s"] << ", read " << limits["read_gb_s"]
-            << " GB/s; level 2 cache " << limits["level2_gb_s"] << " GB/s\n";
+            << " GB/s; level 2 cache " << limits["level2_gb_s"] << " GB/s";
+  if (!limits["round_trip_ns"].is_null())
+    std::cout << "; round trip between two threads " << limits["round_trip_ns"] << " ns";
+  std::cout << '\n';
 }
 
 int run(int most, bool json) {

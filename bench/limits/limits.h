@@ -22,4 +22,8 @@ struct Bandwidth {
 };
 Bandwidth measure_bandwidth(int threads);
 
+// Seconds until a number that one thread writes has been answered by another one. Where virtual processors are moved,
+// as much as five times as long from one minute to the next: cores with and without a common third-level cache.
+double measure_round_trip();
+
 }  // namespace thalweg::bench
