@@ -29,8 +29,8 @@ def best_of_modes(runs):
 
 def best_limits(first, second):
     """The better of two measurements of what the machine can do, for each number of threads."""
-    better = lambda a, b: a if b is None else b if a is None else max(a, b)
-    return [{key: better(one[key], other[key]) for key in one} for one, other in zip(first, second)]
+    better = lambda key, a, b: a if b is None else b if a is None else (min if key.endswith("_ns") else max)(a, b)
+    return [{key: better(key, one[key], other[key]) for key in one} for one, other in zip(first, second)]
 
 
 def row_of(workload, runs, kind, peak_gflops, precision, missing):

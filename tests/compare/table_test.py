@@ -49,8 +49,9 @@ class Table(unittest.TestCase):
         self.assertRegex(table.text([row]), r"mlp +failed +30\.0 +jax compiled +-")
 
     def test_the_better_limit_counts(self):
-        first, second = dict(threads=2, f32_gflops=200.0, bf16_gflops=None), dict(threads=2, f32_gflops=230.0, bf16_gflops=None)
-        self.assertEqual(table.best_limits([first], [second]), [second])
+        first = dict(threads=2, f32_gflops=200.0, bf16_gflops=None, round_trip_ns=100.0)
+        second = dict(threads=2, f32_gflops=230.0, bf16_gflops=None, round_trip_ns=510.0)
+        self.assertEqual(table.best_limits([first], [second]), [dict(second, round_trip_ns=100.0)])
 
     def test_every_peer_has_its_files(self):
         for name in Peer.KNOWN:

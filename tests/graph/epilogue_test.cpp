@@ -33,6 +33,14 @@ std::vector<Case> cases() {
   };
   const auto dense_of_bf16 = [=](const List& in) { return rounded(matmul(in[0], in[1]), in[2]); };
   const auto image_of_bf16 = [=](const List& in) { return rounded(conv2d(in[0], in[1], {.padding = same}), in[2]); };
+  const auto norm = [](Shape rows) {
+    const Shape x = rows.rank() == 0 ? Shape{96} : Shape{rows[0], 96};
+    return std::vector<Shape>{x, {96}, rows, rows, x, x};
+  };
+  const auto norm_and_residual = [](const List& in) {
+    const auto [dx, dscale, doffset] = layer_norm_backward(in[0], in[1], in[2], in[3], in[4], 1e-3);
+    return List{dx + in[5], dscale, doffset};
+  };
   return {
       {"bias and relu", {{300, 256}, {256, 96}, {96}}, dense, 1},
       {"columns in parts", {{64, 256}, {256, 2000}, {2000}}, dense, 1},
@@ -69,11 +77,14 @@ std::vector<Case> cases() {
          return List{y, relu(y)};
        },
        1},
-      {"the gradient of a norm beside a residual",
-       {{300, 96}, {96}, {300}, {300}, {300, 96}, {300, 96}},
+      {"the gradient of a norm beside a residual", norm({300}), norm_and_residual, 1},
+      {"the gradient of the norm of one row", norm({}), norm_and_residual, 1},
+      {"the gradient of a norm of nothing", norm({0}), norm_and_residual, 1},
+      {"the gradient of a norm alone", norm({300}), [=](const List& in) { return one(norm_and_residual(in)[0]); }, 1},
+      {"the gradient of a norm of bf16", norm({300}),
        [](const List& in) {
-         const auto [dx, dscale, doffset] = layer_norm_backward(in[0], in[1], in[2], in[3], in[4], 1e-3);
-         return List{dx + in[5], dscale, doffset};
+         const Tensor dx = layer_norm_backward(cast(in[0], bf16), in[1], in[2], in[3], cast(in[4], bf16), 1e-3).x;
+         return one(cast(dx, f32) + in[5]);
        },
        1},
       {"the gradient of a norm that its other results scale",

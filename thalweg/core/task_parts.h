@@ -21,7 +21,8 @@ class TaskParts {
 
   // While nobody takes.
   void deal(std::int64_t tasks, std::int64_t takers) {
-    parts_ = std::clamp<std::int64_t>(takers, 1, most);
+    if (const auto parts = std::clamp<std::int64_t>(takers, 1, most); parts != parts_)
+      parts_ = parts;  // others read it
     for (std::int64_t i = 0; i < parts_; ++i) {
       Part& part = part_[static_cast<std::size_t>(i)];
       part.next = begin(tasks, i);

@@ -76,7 +76,7 @@ class OwnPool final : public ThreadPool {
   }
 
   void stop() {
-    stopping_ = true;
+    job_.is_last = true;
     announce();
     for (auto& worker : workers_) worker.join();
   }
@@ -90,7 +90,7 @@ class OwnPool final : public ThreadPool {
     std::uint64_t seen = 0;
     for (;;) {
       seen = wait_for_job(seen);
-      if (stopping_) return;
+      if (job_.is_last) return;
       joined = true;
       if (job_.is_open) take_tasks(taker);
       joined.store(false, std::memory_order_release);
@@ -112,7 +112,7 @@ class OwnPool final : public ThreadPool {
   // What one thread writes while another one waits for it has a cache line of its own.
   struct alignas(64) Job {
     std::atomic<std::uint64_t> generation{0};
-    std::atomic<bool> is_open{false};
+    std::atomic<bool> is_open{false}, is_last{false};
     FunctionRef<void(std::int64_t)>* body = nullptr;
   };
   struct alignas(64) Flag {
@@ -123,7 +123,6 @@ class OwnPool final : public ThreadPool {
   TaskParts parts_;
   std::vector<Flag> joined_;  // by worker; the first is the caller's
   alignas(64) std::atomic<int> sleeping_{0};
-  std::atomic<bool> stopping_{false};
   std::mutex caller_, mutex_;
   std::condition_variable wake_;
   std::vector<std::thread> workers_;

@@ -97,15 +97,13 @@ void follow(const Graph& graph, std::vector<bool>& marked) {
   }
 }
 
+thread_local bool runs_eagerly = false;
+
 }  // namespace
 
-namespace {
-thread_local bool eager = false;
-}
-
-EagerScope::EagerScope() : outer_(std::exchange(eager, true)) {}
-EagerScope::~EagerScope() { eager = outer_; }
-bool EagerScope::active() { return eager; }
+EagerScope::EagerScope() : outer_(std::exchange(runs_eagerly, true)) {}
+EagerScope::~EagerScope() { runs_eagerly = outer_; }
+bool EagerScope::active() { return runs_eagerly; }
 
 Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const Tensors& eager) {
   const Graph& graph = *plan.with_gradients;

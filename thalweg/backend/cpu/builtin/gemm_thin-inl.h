@@ -216,19 +216,19 @@ struct Column {
   hn::Vec<hn::ScalableTag<T>> last;
 };
 
-// sums[i] = a[i] b for four rows, `a_row` apart.
+// sums[i] = a[i] b for four rows.
 template <class T>
-HWY_INLINE void multiply_four_rows(const Column<T>& column, const T* HWY_RESTRICT a, std::int64_t a_row, T* sums) {
+HWY_INLINE void multiply_four_rows(const Column<T>& column, const std::array<const T*, 4>& a, T* sums) {
   const hn::ScalableTag<T> d;
   hn::Vec<decltype(d)> products[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   for (std::int64_t p = 0; p < column.whole; p += HWY_LANES(T))
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-      products[i] = hn::MulAdd(hn::LoadU(d, a + i * a_row + p), hn::LoadU(d, column.b + p), products[i]);
+    for (std::size_t i = 0; i < 4; ++i)
+      products[i] = hn::MulAdd(hn::LoadU(d, a[i] + p), hn::LoadU(d, column.b + p), products[i]);
   if (column.rest > 0)
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-      products[i] = hn::MulAdd(load_first(d, a + i * a_row + column.whole, column.rest), column.last, products[i]);
+    for (std::size_t i = 0; i < 4; ++i)
+      products[i] = hn::MulAdd(load_first(d, a[i] + column.whole, column.rest), column.last, products[i]);
   sum_lanes(products, sums);
 }
 
@@ -236,19 +236,19 @@ HWY_INLINE void multiply_four_rows(const Column<T>& column, const T* HWY_RESTRIC
 template <class T>
 void multiply_column(const Product<T>& product) {
   const hn::ScalableTag<T> d;
-  constexpr std::int64_t lanes = HWY_LANES(T);
-  const std::int64_t whole = product.k / lanes * lanes, rest = product.k - whole;
+  const std::int64_t whole = product.k / HWY_LANES(T) * HWY_LANES(T), rest = product.k - whole, step = product.a_row;
   const Column<T> column{product.b, whole, rest, rest > 0 ? load_first(d, product.b + whole, rest) : hn::Zero(d)};
+  const T* a = product.a;
   std::int64_t row = 0;
   if (product.ldc == 1 && !product.accumulate)
-    for (; row + 4 <= product.m; row += 4)
-      multiply_four_rows(column, product.a + row * product.a_row, product.a_row, product.c + row);
-  for (; row < product.m;) {
-    const bool four = row + 4 <= product.m;  // the last rows one by one: a distance of 0 takes one four times
+    for (; row + 4 <= product.m; row += 4, a += 4 * step)
+      multiply_four_rows<T>(column, {a, a + step, a + 2 * step, a + 3 * step}, product.c + row);
+  for (; row < product.m; row += 4, a += 4 * step) {
+    const std::int64_t rows = std::min<std::int64_t>(4, product.m - row), last = (rows - 1) * step;
     T sums[4];
-    multiply_four_rows(column, product.a + row * product.a_row, four ? product.a_row : 0, sums);
-    for (std::int64_t i = 0; i < (four ? 4 : 1); ++i, ++row) {
-      T& c = product.c[row * product.ldc];
+    multiply_four_rows<T>(column, {a, a + std::min(step, last), a + std::min(2 * step, last), a + last}, sums);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T& c = product.c[(row + i) * product.ldc];
       c = product.accumulate ? c + sums[i] : sums[i];
     }
   }
