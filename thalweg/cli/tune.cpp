@@ -28,17 +28,6 @@ TrainOptions with(TrainOptions options, const train::Setting& setting) {
   return options;
 }
 
-std::vector<train::Setting> combinations(const Grid& grid) {
-  std::size_t count = 1;
-  for (const auto& [name, choices] : grid) count *= choices.size();
-  std::vector<train::Setting> all(count);
-  for (const auto& [name, choices] : grid) {
-    count /= choices.size();  // so many have the same choice one after the other
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].emplace(name, choices[i / count % choices.size()]);
-  }
-  return all;
-}
-
 // What the model says against its sizes; empty: nothing.
 std::string refusal_of(const TrainOptions& options) {
   try {
@@ -56,7 +45,7 @@ std::string refusal_of(const TrainOptions& options) {
 void check_sizes(const TrainOptions& options, Grid sizes) {
   std::erase_if(sizes, [](const auto& entry) { return is_option(entry.first); });
   std::map<std::pair<std::string, std::string>, std::string> refused;  // name and value; empty: somewhere it is taken
-  for (const auto& setting : combinations(sizes)) {
+  for (const auto& setting : train::combinations(sizes)) {
     const std::string wrong = refusal_of(with(options, setting));
     for (const auto& [name, choice] : setting)
       if (const auto entry = refused.try_emplace({name, choice.text()}, wrong).first; wrong.empty())
@@ -99,7 +88,7 @@ Score score_of(const Run& run) {
 Score score_of(const TrainOptions& options, const Grid& grid) {
   std::exception_ptr first;
   std::set<std::string> reasons;
-  for (const auto& setting : combinations(grid)) {
+  for (const auto& setting : train::combinations(grid)) {
     try {
       return score_of(Run(with(options, setting)));
     } catch (const std::exception& failure) {

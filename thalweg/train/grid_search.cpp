@@ -19,23 +19,6 @@ bool parse(const std::string& text, double& number) {
   return fault == std::errc() && end == text.data() + text.size();
 }
 
-// All combinations; the last name changes fastest.
-std::vector<Setting> settings_of(const Grid& grid) {
-  std::vector<Setting> settings(1);
-  for (const auto& [name, choices] : grid) {
-    TW_CHECK_USER(!choices.empty(), "grid_search", "give one value or more", "expected values for \"{}\", got none",
-                  name);
-    std::vector<Setting> longer;
-    for (const auto& setting : settings)
-      for (const auto& choice : choices) {
-        longer.push_back(setting);
-        longer.back().emplace(name, choice);
-      }
-    settings = std::move(longer);
-  }
-  return settings;
-}
-
 std::string text_of(const Setting& setting) {
   std::string text;
   for (const auto& [name, choice] : setting) text += (text.empty() ? "" : " ") + name + "=" + choice.text();
@@ -91,13 +74,29 @@ Choice::operator double() const {
   return number;
 }
 
+std::vector<Setting> combinations(const Grid& grid) {
+  std::vector<Setting> settings(1);
+  for (const auto& [name, choices] : grid) {
+    TW_CHECK_USER(!choices.empty(), "grid_search", "give one value or more", "expected values for \"{}\", got none",
+                  name);
+    std::vector<Setting> longer;
+    for (const auto& setting : settings)
+      for (const auto& choice : choices) {
+        longer.push_back(setting);
+        longer.back().emplace(name, choice);
+      }
+    settings = std::move(longer);
+  }
+  return settings;
+}
+
 GridSearch grid_search(const Grid& grid, const std::function<double(const Setting&)>& run,
                        const GridSearchOptions& options) {
   TW_CHECK_USER(!grid.empty(), "grid_search", "give names with values: {{\"lr\", {1e-3, 1e-2}}}",
                 "expected something to try, got nothing");
   GridSearch found;
   found.score = options.score;
-  for (const auto& setting : settings_of(grid)) {
+  for (const auto& setting : combinations(grid)) {
     found.rows.push_back(run_one(run, setting));
     const auto& row = found.rows.back();
     if (better(row, found.rows[found.best], options.maximize)) found.best = found.rows.size() - 1;

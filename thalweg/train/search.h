@@ -95,6 +95,8 @@ struct TW_API GridSearch {
   std::string svg() const;
   void write_svg(const std::string& path) const;
 };
+// All settings of a grid; the last name changes fastest.
+TW_API std::vector<Setting> combinations(const std::map<std::string, std::vector<Choice>>& grid);
 // Runs all combinations: `run` trains with a setting and returns its score. A run that throws has failed, and the next
 // one is tried, unless the error is `cancelled`.
 TW_API GridSearch grid_search(const std::map<std::string, std::vector<Choice>>& grid,
