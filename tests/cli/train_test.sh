@@ -91,6 +91,12 @@ run 0 train resnet50 --set size=32 --set width=4 --subset 16 --batch 8 --steps 2
 says "$err" '^warning: no update was made: in f16 the gradients of every step overflowed; a longer run lowers the loss scale$'
 ! grep -q '"grad_norm":[0-9]' overflow/log.jsonl || fault "norms that are not finite are null"
 
+# Weights that are not finite never take the place of a checkpoint.
+run 1 train "${small[@]}" --optimizer sgd --lr 1e30 --steps 9 --checkpoint-every 1 --out lost
+says "$err" '^warning: .* is not finite after step [0-9], which is not saved; lost/checkpoints/step-[0-9] has the last good weights$|which is not saved; there is no checkpoint before it$'
+says "$err" '^error: \[train\] training stopped: the loss of step [0-9] is'
+[ "$(ls lost/checkpoints | grep -c step)" -lt "$(grep -c '"grad_norm"' lost/log.jsonl)" ] || fault "the last step has no good weights"
+
 # Every model trains.
 run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt
 says "$out" '^sample:$'

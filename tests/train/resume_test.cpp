@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "tests/train/folder.h"
@@ -341,6 +342,44 @@ TEST(callbacks, refuse_what_they_cannot_do_before_the_first_step) {
   EXPECT_EQ(steps, 0);
   EXPECT_THROW(train::early_stopping({.patience = -3}), Error);
   EXPECT_THROW(train::reduce_on_plateau({.patience = -1}), Error);
+}
+
+// Neither by steps nor in the end, nor where gradients that are NaN wait for an update; the run goes on from before.
+TEST(resume, weights_that_are_not_finite_are_never_saved) {
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  const Tensor x = ones({8, 3});
+  const auto run = [&](const Folder& folder, float label, int accumulate, bool resume) {
+    std::vector<float> labels(8, 1.F);
+    labels[5] = label;
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd({.learning_rate = 0.1});
+    const train::History history = fit(
+        model, data::from_tensor_slices({x, Tensor::from(labels, {8, 1})}).batch(1),
+        {.optimizer = &sgd,
+         .loss = losses::mean_squared_error,
+         .accumulate_steps = accumulate,
+         .callbacks = {train::checkpoint_every(folder.path(), {.steps = 1, .resume = resume}), train::stop_on_nan()}});
+    return std::make_pair(history.steps, checkpoint::Manager(folder.path()).steps());
+  };
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  for (const int accumulate : {1, 8}) {
+    const Folder folder;
+    warnings.clear();
+    const auto [steps, saved] = run(folder, none, accumulate, false);
+    EXPECT_EQ(steps, 6);
+    EXPECT_EQ(saved, (std::vector<std::int64_t>{3, 4, 5}));
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_NE(warnings[0].find("is not finite after step 6, which is not saved; " + folder.path() + "/step-5 has"),
+              std::string::npos)
+        << warnings[0];
+    EXPECT_EQ(run(folder, 1, accumulate, true).first, 8);
+  }
+  const Folder folder;
+  warnings.clear();
+  EXPECT_TRUE(run(folder, std::numeric_limits<float>::max(), 1, false).second.size() == 3);
+  EXPECT_EQ(warnings.size(), 1u);
+  set_log_handler({});
 }
 
 }  // namespace

@@ -166,6 +166,12 @@ std::string hint_of_stop(const StepLines& lines, const Datasets& datasets, const
   return "mend the data or leave such examples out" + (first.empty() ? "" : "; the first, counted from 0, is " + first);
 }
 
+// The last step that can be gone on from; weights that are not finite are not saved. Empty: there is none.
+std::string saved_in(const std::string& folder) {
+  const auto steps = checkpoint::Manager(folder + "/checkpoints").steps();
+  return steps.empty() ? "" : std::to_string(steps.back());
+}
+
 // Of data that cannot be read: what has been saved, and how to go on.
 Run::Result train_or_tell(Run& run, const TrainOptions& options, const std::string& folder,
                           const std::shared_ptr<StepLines>& lines) {
@@ -173,11 +179,12 @@ Run::Result train_or_tell(Run& run, const TrainOptions& options, const std::stri
   try {
     return run.train(callbacks_of(options, folder, run.epoch_steps(), lines, saved));
   } catch (const Error& error) {
-    if (!saved->steps()) throw;
-    const std::string text = error.what();
+    const std::string last = saved->steps() ? saved_in(folder) : "";
+    if (last.empty()) throw;
+    const std::string text = error.what(), steps = std::to_string(*saved->steps());
     throw Error(error.code(), "train",
-                "training stopped after step " + std::to_string(*saved->steps()) +
-                    ", which is saved: " + text.substr(0, text.rfind("\n  hint: ")),
+                "training stopped after step " + steps + (last == steps ? ", which" : "; step " + last) +
+                    " is saved: " + text.substr(0, text.rfind("\n  hint: ")),
                 note_damage(folder, run.datasets(), text));
   }
 }

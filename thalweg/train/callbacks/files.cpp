@@ -1,15 +1,34 @@
 // Callbacks that write files: checkpoints, event files, tables.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "thalweg/checkpoint/manager.h"
 #include "thalweg/core/atomic_file.h"
 #include "thalweg/core/check.h"
+#include "thalweg/core/log.h"
+#include "thalweg/ops/ops.h"
 #include "thalweg/summary/writer.h"
 #include "thalweg/train/callbacks.h"
 
 namespace thalweg::train {
 namespace {
+
+// The first variable that no run could go on with; empty: there is none. A mask may be infinite, and moments of some
+// rules: NaNs never are meant.
+std::string first_lost(const Session& session) {
+  std::vector<Variable> all = session.model.variables();
+  const auto weights = static_cast<std::ptrdiff_t>(all.size());
+  const auto others = session.optimizer.variables();
+  all.insert(all.end(), others.begin(), others.end());
+  const auto lost = std::find_if(all.begin(), all.end(), [&](const Variable& variable) {
+    if (!is_float(variable.dtype())) return false;
+    const Tensor value = variable.value();
+    const bool is_weight = &variable - all.data() < weights && variable.trainable();
+    return !reduce_all(is_weight ? isfinite(value) : equal(value, value)).item<bool>();
+  });
+  return lost == all.end() ? "" : lost->name();
+}
 
 class CheckpointEvery : public Callback {
  public:
@@ -30,12 +49,25 @@ class CheckpointEvery : public Callback {
     const bool by_steps = !epoch && options_.steps > 0 && session.step % options_.steps == 0;
     const bool by_epochs = epoch && options_.epochs > 0 && (session.epoch + 1) % options_.epochs == 0;
     const bool last = session.over() || (epoch && session.epoch + 1 >= session.epochs);
-    if (by_steps || by_epochs || last) manager_.save(session.step, session.items);
+    if ((by_steps || by_epochs || last) && is_sound(session)) manager_.save(session.step, session.items);
   }
 
  private:
+  // Weights that are lost would take the place of the last good ones, and of those before with time.
+  bool is_sound(const Session& session) {
+    const std::string name = first_lost(session);
+    if (name.empty() || std::exchange(warned_, true)) return name.empty();
+    const auto steps = manager_.steps();
+    warn(fmt::format("checkpoint_every: {} is not finite after step {}, which is not saved; {}", name, session.step,
+                     steps.empty()
+                         ? "there is no checkpoint before it"
+                         : fmt::format("{}/step-{} has the last good weights", manager_.folder(), steps.back())));
+    return false;
+  }
+
   const CheckpointEveryOptions options_;
   checkpoint::Manager manager_;
+  bool warned_ = false;  // that the run is lost
 };
 
 class Tensorboard : public Callback {
