@@ -109,8 +109,17 @@ while kill -0 $! 2> /dev/null && ! grep -q setting lines; do sleep 0.05; done
 kill -INT $!
 wait $!
 [ $? -eq 130 ] || fault "Ctrl-C must leave a search with 130"
-set +m
 [ "$(grep -c '"steps":"1"' lines)" -eq 1 ] || fault "the first run must have been told of"
+# A table has the runs that ended.
+"$program" tune mlp --data few.csv --set hidden=4 --grid steps=1,2,1000000000 --epochs 1000000000 --out early > "$out" 2> "$err" &
+while kill -0 $! 2> /dev/null && ! grep -q '^steps=2 ' "$err"; do sleep 0.05; done
+kill -TERM $!
+wait $!
+[ $? -eq 143 ] || fault "SIGTERM must leave a search with 143"
+set +m
+says "$out" '^steps +training loss +seconds'
+[ "$(grep -cE '^[12] ' "$out")" -eq 2 ] || fault "the table must have both runs"
+says "$out" '^best so far: --steps [12]  \(2 runs in [0-9]+ s\)$'
 
 # The loss is that of a direction, from -1 to 1: what is below 0 is no sign that it grows.
 python3 -c 'for i in range(40): print(i % 7, i % 5, (i % 7) / 7 - 0.3, sep=",")' > direction.csv

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -99,16 +101,51 @@ Score score_of(const TrainOptions& options, const Grid& grid) {
   std::rethrow_exception(first);
 }
 
+volatile std::sig_atomic_t noted = 0;
+
+// While it lives, the first Ctrl-C, or another signal that ends a program, is noted, as fit does while it runs: what
+// has been found is to be told. The second one ends the process.
+class NotesSignals {
+ public:
+  NotesSignals() {
+    set(SIG_DFL, [](int number) { noted = number; });
+  }
+  ~NotesSignals() { set(handler_, SIG_DFL); }
+  NotesSignals(const NotesSignals&) = delete;
+
+ private:
+  using Handler = void (*)(int);
+  void set(Handler from, Handler to) {
+    for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
+      struct sigaction action = {};
+      if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler != from) continue;
+      action.sa_handler = to;
+      action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+      ::sigaction(number, &action, nullptr);
+    }
+    handler_ = to;
+  }
+  Handler handler_ = SIG_DFL;
+};
+
+[[noreturn]] void throw_interrupted() { throw Error(ErrorCode::cancelled, "tune", "interrupted", "start again"); }
+
 // Tells by `signal` what has interrupted it, if something has.
 double scored(const TrainOptions& options, const Score& wanted, int& signal) {
-  Run run(options);
+  std::optional<Run> loaded;
+  {
+    const NotesSignals notes;
+    loaded.emplace(options);
+  }
+  if (noted != 0) signal = noted, throw_interrupted();
+  Run& run = *loaded;
   if (const Score score = score_of(run); score.title != wanted.title)
     throw Error(ErrorCode::invalid_argument, "tune",
                 "it has a " + score.title + ", which does not compare with a " + wanted.title,
                 "try losses and data of one kind");
   const auto result = run.train({train::stop_on_nan()});
   signal = result.history.signal;
-  if (result.history.interrupted) throw Error(ErrorCode::cancelled, "tune", "interrupted", "start again");
+  if (result.history.interrupted) throw_interrupted();
   if (!result.history.stopped_because.empty())
     throw Error(ErrorCode::failed_precondition, "tune", result.history.stopped_because, "try a smaller rate");
   return run.datasets().test ? result.test[run.metric()] : result.history.last("loss");
@@ -120,8 +157,12 @@ double seconds_of(const train::GridSearch& found) {
   return seconds;
 }
 
-void print_table(const train::GridSearch& found) {
-  std::cout << found.table().text() << "best:";
+bool is_usable(const train::GridSearch::Row& row) { return row.error.empty() && std::isfinite(row.score); }
+
+void print_table(const train::GridSearch& found, const char* best = "best:") {
+  std::cout << found.table().text();
+  if (found.best == found.rows.size()) return;
+  std::cout << best;
   for (const auto& [name, choice] : found.best_setting())
     std::cout << (is_option(name) ? " --" + name + (is_flag(name) ? '=' : ' ') : " --set " + name + '=')
               << choice.text();
@@ -129,11 +170,22 @@ void print_table(const train::GridSearch& found) {
             << std::llround(seconds_of(found)) << " s)\n";
 }
 
+// Of a search that was interrupted: the runs that ended before.
+void print_so_far(train::GridSearch found, bool maximize) {
+  if (found.rows.empty()) return;
+  found.best = found.rows.size();
+  for (std::size_t i = 0; i < found.rows.size(); ++i) {
+    if (!is_usable(found.rows[i])) continue;
+    const double better = found.best == found.rows.size() ? 1 : found.rows[i].score - found.rows[found.best].score;
+    if (found.best == found.rows.size() || (maximize ? better > 0 : better < 0)) found.best = i;
+  }
+  print_table(found, "best so far:");
+}
+
 ordered_json described(const train::GridSearch::Row& row) {
   ordered_json setting = ordered_json::object();
   for (const auto& [name, choice] : row.setting) setting[name] = choice.text();
-  const bool good = row.error.empty() && std::isfinite(row.score);
-  return {{"setting", setting}, {"score", good ? ordered_json(row.score) : ordered_json()}};
+  return {{"setting", setting}, {"score", is_usable(row) ? ordered_json(row.score) : ordered_json()}};
 }
 
 void print_row(const train::GridSearch::Row& row) {
@@ -143,14 +195,15 @@ void print_row(const train::GridSearch::Row& row) {
   std::cout << line_of(line) << std::flush;
 }
 
-// The score of a run, whose line is printed as it ends: a search may take hours, and be ended early.
-double printed(const train::Setting& setting, const std::function<double()>& run) {
+// The score of a run, which is told of as it ends: a search may take hours, and be ended early.
+double told(const std::function<void(const train::GridSearch::Row&)>& tell, const train::Setting& setting,
+            const std::function<double()>& run) {
   using Clock = std::chrono::steady_clock;
   train::GridSearch::Row row{setting, std::nan(""), 0, {}};
   const auto start = Clock::now();
-  const auto print = [&] {
+  const auto end = [&] {
     row.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    print_row(row);
+    tell(row);
   };
   try {
     row.score = run();
@@ -159,10 +212,10 @@ double printed(const train::Setting& setting, const std::function<double()>& run
     if (error && error->code() == ErrorCode::cancelled) throw;
     row.error = failure.what();
     row.error.resize(std::min(row.error.size(), row.error.find('\n')));
-    print();
+    end();
     throw;
   }
-  print();
+  end();
   return row.score;
 }
 
@@ -181,17 +234,26 @@ void tune_grid(const TuneOptions& options, int& signal) {
   if (const auto losses = grid.find("loss"); losses != grid.end() && losses->second.size() > 1 && score.is_loss)
     throw UsageError("expected one --loss where the loss is the score: values of different ones do not compare");
   Pictures pictures(options);
-  int number = 0;
-  const auto found = train::grid_search(
-      grid,
-      [&](const train::Setting& setting) {
-        const Waiting waiting("run " + std::to_string(++number));
-        const TrainOptions one = with(options.train, setting);
-        return options.json ? printed(setting, [&] { return scored(one, score, signal); }) : scored(one, score, signal);
-      },
-      {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
-         std::cerr << line << '\n';
-       }});
+  train::GridSearch so_far{score.title, {}};
+  const auto tell = [&](const train::GridSearch::Row& row) {
+    so_far.rows.push_back(row);
+    if (options.json) print_row(row);
+  };
+  const auto run = [&](const train::Setting& setting) {
+    const Waiting waiting("run " + std::to_string(so_far.rows.size() + 1));
+    return told(tell, setting, [&] { return scored(with(options.train, setting), score, signal); });
+  };
+  const auto found = [&] {
+    try {
+      return train::grid_search(grid, run,
+                                {.maximize = !score.is_loss, .score = score.title, .log = [](const std::string& line) {
+                                   std::cerr << line << '\n';
+                                 }});
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::cancelled && !options.json) print_so_far(so_far, !score.is_loss);
+      throw;
+    }
+  }();
   if (!options.json) print_table(found);
   pictures.add(found, "grid");
   options.json ? print_best(found, pictures) : pictures.print();
