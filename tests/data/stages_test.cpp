@@ -39,6 +39,48 @@ TEST(data, zip_puts_parts_side_by_side_and_ends_with_the_shortest) {
             (Numbers{5, 5, 5}));
 }
 
+// Wherever two calls stand beside each other they draw numbers of their own, for any number of workers.
+TEST(data, branches_draw_different_random_numbers) {
+  const auto draw = [](const Element&) { return Element(random::uniform({}, {.high = 1 << 30, .dtype = i64})); };
+  const auto drawn = [&](int workers) {
+    const Dataset one = range(4).map(draw, {.parallel = workers}), deep = one.map(draw, {.parallel = 2 - workers});
+    const auto generated = [&] {
+      return from_generator([=](std::int64_t i) -> std::optional<Element> {
+        if (i == 4) return {};
+        return draw({});
+      });
+    };
+    const auto inner = [=](const Element&) { return one; };
+    Numbers all;
+    for (const auto& ds :
+         {zip({one, one, deep, zip({one, deep}), one.cache(), one.cache()}).map([](const Element& e) {
+            return Element(stack({e.begin(), e.end()}, 0));
+          }),
+          zip({generated(), generated()}).map([](const Element& e) {
+            return Element(stack({e[0], e[1]}, 0));
+          }),
+          range(3).interleave(inner).interleave(inner, {.cycle = 5}), one.concatenate(deep).concatenate(one)}) {
+      const Numbers numbers = sorted(all_of(ds));
+      EXPECT_EQ(std::adjacent_find(numbers.begin(), numbers.end()), numbers.end());
+      EXPECT_GE(numbers.size(), 8u);
+      all.insert(all.end(), numbers.begin(), numbers.end());
+    }
+    return all;
+  };
+  EXPECT_EQ(drawn(0), drawn(2));
+
+  const auto kept = [&](double chance) {  // the elements that filters of two branches keep
+    const auto some = range(64).filter([=](const Element&) { return random::uniform({}).item<float>() < chance; });
+    return std::make_pair(all_of(zip({some, range(64)})),
+                          all_of(zip({range(64), some}).map([](const Element& e) { return Element(e[1]); })));
+  };
+  const auto [first, second] = kept(0.5);
+  EXPECT_NE(first, second);
+  EXPECT_NE(all_of(zip({range(4).map(draw), range(4)})),
+            all_of(zip({range(4), range(4).map(draw)}).map([](const Element& e) { return Element(e[1]); })));
+  EXPECT_EQ(all_of(zip({range(4).map(draw), range(4)})), all_of(range(4).map(draw)));  // as ever
+}
+
 TEST(data, concatenate_and_enumerate) {
   const auto ds = range(3).concatenate(range(3, 5));
   EXPECT_EQ(all_of(ds), up_to(5));

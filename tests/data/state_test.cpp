@@ -49,6 +49,34 @@ const std::vector<Case>& cases() {
        }},
       {"concatenate",
        [](int n) { return range(10).map(plus_noise, {.parallel = n}).concatenate(range(20).map(plus_noise)); }},
+      {"zip_of_maps",
+       [](int n) {
+         const Dataset noisy = range(40).map(plus_noise, {.parallel = n});
+         return zip({noisy, noisy.map(plus_noise)}).shuffle(40, {.seed = 1}).map([](const Element& e) {
+           return e[0] + e[1] * 7;
+         });
+       }},
+      {"zip_of_zips",
+       [](int n) {
+         const Dataset noisy = range(40).map(plus_noise, {.parallel = n});
+         return zip({zip({range(40), noisy}), noisy.cache()}).batch(2).map([](const Element& e) {
+           return e[0] + e[1] * 7 + e[2] * 49;
+         });
+       }},
+      {"interleave_of_generators",
+       [](int) {
+         const auto noise = [](std::int64_t i) -> std::optional<Element> {
+           if (i == 5) return {};
+           return Element(random::uniform({}, {.high = 1000, .dtype = i64}));
+         };
+         return range(5).interleave([=](const Element&) { return from_generator(noise).map(plus_noise); },
+                                    {.cycle = 2});
+       }},
+      {"interleave_of_a_cache",
+       [](int n) {
+         const Dataset cached = range(3).map(plus_noise, {.parallel = n}).cache();
+         return range(5).interleave([=](const Element&) { return cached; }, {.cycle = 3});
+       }},
       {"enumerate", [](int n) { return range(20).shuffle(5).map(plus_noise, {.parallel = n}).enumerate(); }},
       {"unbatch", [](int n) { return range(20).map(plus_noise, {.parallel = n}).batch(6).unbatch().shuffle(3); }},
       {"interleave",
@@ -177,6 +205,18 @@ TEST(data_state, a_state_of_another_pipeline_is_refused) {
   EXPECT_THROW(it.restore(State{}), Error);
   EXPECT_THROW(it.restore(State{{1, 2, 3}}), Error);
   EXPECT_THROW(State::from_string("1 two"), Error);
+}
+
+// Of two versions before 0.15: what draws random numbers in a second branch drew those of the first.
+TEST(data_state, states_of_branches_that_drew_the_same_are_refused) {
+  const auto saved = [](const Dataset& ds) { return ds.iterator().save_state().integers[1]; };
+  const std::int64_t of_ranges = -5034427858501307686, of_maps = 840655391201646406;
+  EXPECT_EQ(saved(zip({range(4), range(4)})), of_ranges);
+  const Dataset maps = zip({range(4).map(plus_noise), range(4).map(plus_noise)});
+  auto it = maps.iterator();
+  State old = it.save_state();
+  old.integers[1] = of_maps;
+  EXPECT_HAS(error_of([&] { it.restore(old); }), "before version 0.15 branches of zip");
 }
 
 TEST(data_state, damaged_states_are_refused_and_the_iterator_starts_over) {

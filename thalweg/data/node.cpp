@@ -58,6 +58,18 @@ Element Rows::gather(std::span<const std::int64_t> indices) const {
   return batch.take();
 }
 
+int stages_until(const Node& node, std::string_view name) {
+  int count = node.name() == name;
+  for (const auto& input : node.inputs()) count += stages_until(*input, name);
+  return count;
+}
+
+int sources_of(const Node& node) {
+  int count = node.inputs().empty();
+  for (const auto& input : node.inputs()) count += sources_of(*input);
+  return count;
+}
+
 std::int64_t smaller_cardinality(std::int64_t a, std::int64_t b) {
   if (a == infinite) return b;
   if (b == infinite) return a;

@@ -5,6 +5,7 @@
 // without any influence on the order.
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thalweg/data/counters.h"
@@ -156,6 +157,10 @@ CursorPtr open_drawn(const Node& node, Counters& counters);
 
 // Draws that many elements again and drops them. Errors among them were thrown when they were due.
 void replay(Cursor& cursor, std::int64_t count);
+
+// Stages of this name from the sources to the node; sources that it has.
+int stages_until(const Node& node, std::string_view name);
+int sources_of(const Node& node);
 
 // The smaller of two cardinalities, and of one and a count.
 std::int64_t smaller_cardinality(std::int64_t a, std::int64_t b);

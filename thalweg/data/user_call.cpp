@@ -3,6 +3,19 @@
 #include "thalweg/core/check.h"
 
 namespace thalweg::data {
+namespace {
+
+thread_local Branch open_branch;
+
+}  // namespace
+
+Branch branch() { return open_branch; }
+BranchScope::BranchScope(Branch now) : before_(std::exchange(open_branch, now)) {}
+BranchScope::~BranchScope() { open_branch = before_; }
+
+std::uint64_t in_branch(std::uint64_t stage) {
+  return open_branch.number == 0 ? stage : random::in_call(stage, random::in_call(open_branch.number, 0x6272));
+}
 
 void throw_user_error(const char* stage, std::int64_t index, const char* hint) {
   try {

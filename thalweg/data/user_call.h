@@ -24,6 +24,27 @@ class UserCall {
   Scopes scopes_;
 };
 
+// Where in a tree of datasets a stage is opened, so that those of different inputs of zip, concatenate and interleave
+// draw different random numbers: 0 for what has one source alone. `lasting` is the same without the element that
+// interleave opens a dataset for, which is what a cache that several of them share is made by.
+struct Branch {
+  std::uint64_t number = 0, lasting = 0;
+};
+Branch branch();  // that is being opened on this thread
+
+class BranchScope {
+ public:
+  explicit BranchScope(Branch now);
+  ~BranchScope();
+  BranchScope(const BranchScope&) = delete;
+
+ private:
+  Branch before_;
+};
+
+// A number of a stage, made one of the branch that is being opened.
+std::uint64_t in_branch(std::uint64_t stage);
+
 // Throws what is being handled, as an Error that names the stage and the element. The hint is for exceptions of other
 // kinds, which have none.
 [[noreturn]] void throw_user_error(const char* stage, std::int64_t index, const char* hint);

@@ -9,9 +9,8 @@ namespace {
 
 using ByIndex = std::function<std::optional<Element>(std::int64_t)>;
 
-std::uint64_t call_number(std::int64_t epoch, std::int64_t index) {
-  return random::in_call(random::in_call(0x67656e, static_cast<std::uint64_t>(epoch)),
-                         static_cast<std::uint64_t>(index));
+std::uint64_t call_number(std::uint64_t stage, std::int64_t epoch, std::int64_t index) {
+  return random::in_call(random::in_call(stage, static_cast<std::uint64_t>(epoch)), static_cast<std::uint64_t>(index));
 }
 
 void check_element(const std::optional<Element>& element, std::int64_t index) {
@@ -39,7 +38,8 @@ class IndexCursor final : public Whole {
   std::optional<Element> make() override {
     const std::int64_t index = position_++;
     const BusyTime busy(counters_, index);
-    auto element = call_user("from_generator", call_number(epoch_, index), index, [&] { return element_(index); });
+    auto element =
+        call_user("from_generator", call_number(stage_, epoch_, index), index, [&] { return element_(index); });
     check_element(element, index);
     if (element)
       counters_.count();
@@ -49,6 +49,7 @@ class IndexCursor final : public Whole {
   }
 
  private:
+  const std::uint64_t stage_ = in_branch(0x67656e);
   const ByIndex& element_;
   StageCounters& counters_;
   std::int64_t epoch_ = 0, position_ = 0;
@@ -67,7 +68,7 @@ class GeneratorCursor final : public Whole {
     epoch_ = epoch;
     position_ = 0;
     ended_ = false;
-    generator_ = call_user("from_generator", call_number(epoch_, -1), 0, begin_, ends_here);
+    generator_ = call_user("from_generator", call_number(stage_, epoch_, -1), 0, begin_, ends_here);
   }
   void save(StateWriter& state) const override { state.put(position_); }
   void restore(std::int64_t epoch, StateReader& state) override {
@@ -82,13 +83,15 @@ class GeneratorCursor final : public Whole {
     if (ended_) return {};
     ended_ = true;  // should it throw: nothing is known of a generator that did
     const BusyTime busy(counters_, position_);
-    auto element = call_user("from_generator", call_number(epoch_, position_), position_, generator_, ends_here);
+    auto element =
+        call_user("from_generator", call_number(stage_, epoch_, position_), position_, generator_, ends_here);
     check_element(element, position_);
     if (element) ended_ = false, ++position_, counters_.count();
     return element;
   }
 
  private:
+  const std::uint64_t stage_ = in_branch(0x67656e);
   const std::function<Generator()>& begin_;
   StageCounters& counters_;
   Generator generator_;

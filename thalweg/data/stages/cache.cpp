@@ -1,7 +1,9 @@
 // cache in memory.
 #include <mutex>
+#include <optional>
 
 #include "thalweg/data/node.h"
+#include "thalweg/data/user_call.h"
 
 namespace thalweg::data {
 namespace {
@@ -9,6 +11,7 @@ namespace {
 // Elements of one whole pass, kept for all iterators.
 struct Kept {
   std::mutex mutex;
+  std::optional<std::uint64_t> branch;  // that was opened first: wherever it stands, a cache has one content
   std::shared_ptr<const std::vector<Element>> elements;
 };
 
@@ -78,11 +81,17 @@ class CacheNode final : public Node {
  public:
   explicit CacheNode(NodePtr input) : Node("cache", "", {std::move(input)}), kept_(std::make_unique<Kept>()) {}
   CursorPtr open(Counters& counters) const override {
+    const BranchScope scope(own_branch());
     return std::make_unique<CacheCursor>(open_whole(input(), counters), *kept_, counters.of(*this));
   }
   std::int64_t cardinality() const override { return input().cardinality(); }
 
  private:
+  Branch own_branch() const {
+    std::lock_guard lock(kept_->mutex);
+    if (!kept_->branch) kept_->branch = branch().lasting;
+    return {*kept_->branch, *kept_->branch};
+  }
   std::unique_ptr<Kept> kept_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/data/node.h"
+#include "thalweg/data/user_call.h"
 
 namespace thalweg::data {
 namespace {
@@ -26,10 +27,24 @@ class SeveralNode : public Node {
  protected:
   std::vector<CursorPtr> open_inputs(Counters& counters) const {
     std::vector<CursorPtr> cursors;
-    for (const auto& input : inputs()) cursors.push_back(input->open(counters));
+    Branch next = branch();
+    for (const auto& input : inputs()) {
+      const BranchScope scope(next);
+      cursors.push_back(input->open(counters));
+      const auto sources = static_cast<std::uint64_t>(sources_of(*input));
+      next.number += sources, next.lasting += sources;
+    }
     return cursors;
   }
 };
+
+// States of versions in which branches drew the same random numbers do not fit where a branch may draw some.
+std::string settings_of(const std::vector<NodePtr>& inputs) {
+  for (std::size_t i = 1; i < inputs.size(); ++i)
+    for (const char* name : {"map", "filter", "generator", "interleave"})
+      if (stages_until(*inputs[i], name) > 0) return "apart";
+  return "";
+}
 
 class SeveralCursor : public Cursor {
  public:
@@ -83,7 +98,7 @@ class ZipCursor final : public SeveralCursor {
 
 class ZipNode final : public SeveralNode {
  public:
-  explicit ZipNode(std::vector<NodePtr> inputs) : SeveralNode("zip", "", std::move(inputs)) {}
+  explicit ZipNode(const std::vector<NodePtr>& inputs) : SeveralNode("zip", settings_of(inputs), inputs) {}
   CursorPtr open(Counters& counters) const override {
     return std::make_unique<ZipCursor>(open_inputs(counters), counters.of(*this));
   }
@@ -138,8 +153,8 @@ class ConcatenateCursor final : public SeveralCursor {
 
 class ConcatenateNode final : public SeveralNode {
  public:
-  ConcatenateNode(NodePtr first, NodePtr second)
-      : SeveralNode("concatenate", "", {std::move(first), std::move(second)}) {}
+  ConcatenateNode(const NodePtr& first, const NodePtr& second)
+      : SeveralNode("concatenate", settings_of({first, second}), {first, second}) {}
   CursorPtr open(Counters& counters) const override {
     return std::make_unique<ConcatenateCursor>(open_inputs(counters), input().cardinality(), counters.of(*this));
   }
@@ -190,7 +205,7 @@ Dataset zip(const std::vector<Dataset>& datasets) {
   TW_CHECK_USER(!datasets.empty(), "zip", "give at least one dataset", "expected one or more datasets, got none");
   std::vector<NodePtr> nodes;
   for (const auto& dataset : datasets) nodes.push_back(dataset.node());
-  return Dataset(std::make_shared<ZipNode>(std::move(nodes)));
+  return Dataset(std::make_shared<ZipNode>(nodes));
 }
 
 Dataset Dataset::zip(const Dataset& beside) const { return data::zip({*this, beside}); }

@@ -4,18 +4,12 @@
 namespace thalweg::data {
 namespace {
 
-int filters_before(const Node& node) {
-  int count = node.name() == "filter";
-  for (const auto& input : node.inputs()) count += filters_before(*input);
-  return count;
-}
-
 class FilterCursor final : public Whole {
  public:
   FilterCursor(CursorPtr input, const Dataset::Predicate& predicate, int number, StageCounters& counters)
       : input_(std::move(input)),
         predicate_(predicate),
-        stage_(0x66696c + (static_cast<std::uint64_t>(number) << 32)),
+        stage_(in_branch(0x66696c + (static_cast<std::uint64_t>(number) << 32))),
         counters_(counters) {}
   void start(std::int64_t epoch) override {
     epoch_ = epoch;
@@ -64,7 +58,7 @@ class FilterNode final : public Node {
   FilterNode(NodePtr input, Dataset::Predicate predicate)
       : Node("filter", "", {std::move(input)}),
         predicate_(std::move(predicate)),
-        number_(filters_before(this->input())) {}
+        number_(stages_until(this->input(), "filter")) {}
   CursorPtr open(Counters& counters) const override {
     return std::make_unique<FilterCursor>(open_whole(input(), counters), predicate_, number_, counters.of(*this));
   }

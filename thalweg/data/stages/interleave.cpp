@@ -8,8 +8,14 @@ namespace {
 
 class InterleaveCursor final : public Whole {
  public:
-  InterleaveCursor(CursorPtr input, const Dataset::Expand& f, const InterleaveOptions& options, StageCounters& counters)
-      : input_(std::move(input)), f_(f), options_(options), counters_(counters) {}
+  InterleaveCursor(CursorPtr input, const Dataset::Expand& f, const InterleaveOptions& options, int number,
+                   StageCounters& counters)
+      : input_(std::move(input)),
+        f_(f),
+        options_(options),
+        stage_(0x696e74 + (static_cast<std::uint64_t>(number) << 32)),
+        branch_{in_branch(stage_), random::in_call(stage_, branch().lasting)},
+        counters_(counters) {}
   void start(std::int64_t epoch) override {
     begin(epoch);
     input_->start(epoch);
@@ -46,6 +52,8 @@ class InterleaveCursor final : public Whole {
   CursorPtr input_;
   const Dataset::Expand& f_;
   const InterleaveOptions options_;
+  const std::uint64_t stage_;
+  const Branch branch_;  // numbers the random ops of its calls, and those of the datasets that they make
   StageCounters& counters_;
   std::vector<std::optional<Open>> slots_;
   std::int64_t epoch_ = 0, pulled_ = 0, turn_ = 0, in_block_ = 0;
@@ -53,10 +61,12 @@ class InterleaveCursor final : public Whole {
 };
 
 InterleaveCursor::Open InterleaveCursor::open(std::int64_t number, const Element& element) const {
-  const std::uint64_t call = random::in_call(random::in_call(0x696e74, static_cast<std::uint64_t>(epoch_)),
+  const std::uint64_t call = random::in_call(random::in_call(branch_.number, static_cast<std::uint64_t>(epoch_)),
                                              static_cast<std::uint64_t>(number));
   const Dataset dataset = call_user("interleave", call, number, [&] { return f_(element); });
   Open made{number, dataset.node(), std::make_unique<Counters>(), nullptr};
+  const BranchScope scope(
+      {random::in_call(random::in_call(branch_.number, 0x6f70), static_cast<std::uint64_t>(number)), branch_.lasting});
   made.cursor = open_whole(*made.node, *made.counters);
   return made;
 }
@@ -137,17 +147,19 @@ void InterleaveCursor::restore(std::int64_t epoch, StateReader& state) {
 class InterleaveNode final : public Node {
  public:
   InterleaveNode(NodePtr input, Dataset::Expand f, const InterleaveOptions& options)
-      : Node("interleave", fmt::format("{} {}", options.cycle, options.block), {std::move(input)}),
+      : Node("interleave", fmt::format("{} {} apart", options.cycle, options.block), {std::move(input)}),
         f_(std::move(f)),
-        options_(options) {}
+        options_(options),
+        number_(stages_until(this->input(), "interleave")) {}
   CursorPtr open(Counters& counters) const override {
-    return std::make_unique<InterleaveCursor>(open_whole(input(), counters), f_, options_, counters.of(*this));
+    return std::make_unique<InterleaveCursor>(open_whole(input(), counters), f_, options_, number_, counters.of(*this));
   }
   std::int64_t cardinality() const override { return unknown; }
 
  private:
   Dataset::Expand f_;
   InterleaveOptions options_;
+  int number_;
 };
 
 }  // namespace

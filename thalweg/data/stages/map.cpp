@@ -8,12 +8,6 @@ namespace {
 
 using Map = Dataset::Map;
 
-int maps_before(const Node& node) {
-  int count = node.name() == "map";
-  for (const auto& input : node.inputs()) count += maps_before(*input);
-  return count;
-}
-
 Element mapped(const Map& f, std::uint64_t call, std::int64_t index, const Element& element) {
   Element result = call_user("map", call, index, [&] { return f(element); });
   for (const auto& part : result)
@@ -22,10 +16,10 @@ Element mapped(const Map& f, std::uint64_t call, std::int64_t index, const Eleme
   return result;
 }
 
-// What numbers the random ops of a call: the map, the epoch, the element.
+// What numbers the random ops of a call: the map and its branch, the epoch, the element.
 struct Calls {
   std::uint64_t stage, epoch = 0;
-  explicit Calls(int number) : stage(static_cast<std::uint64_t>(number) + 1) {}
+  explicit Calls(int number) : stage(in_branch(static_cast<std::uint64_t>(number) + 1)) {}
   void start(std::int64_t number) { epoch = random::in_call(stage, static_cast<std::uint64_t>(number)); }
   std::uint64_t at(std::int64_t index) const { return random::in_call(epoch, static_cast<std::uint64_t>(index)); }
 };
@@ -67,7 +61,13 @@ class ParallelMap final : public Counting {
 class SerialMap final : public Whole {
  public:
   SerialMap(const Node& input, Counters& counters, const Map& f, int number, StageCounters& own)
-      : node_(input), all_(counters), input_(open_whole(input, counters)), f_(f), calls_(number), counters_(own) {}
+      : node_(input),
+        all_(counters),
+        branch_(branch()),
+        input_(open_whole(input, counters)),
+        f_(f),
+        calls_(number),
+        counters_(own) {}
   void start(std::int64_t epoch) override {
     epoch_ = epoch;
     input_->start(epoch);
@@ -86,6 +86,7 @@ class SerialMap final : public Whole {
   }
   void seek(std::int64_t position) override {
     if (node_.workers() != 0 && !direct_) {
+      const BranchScope again(branch_);
       input_ = open_drawn(node_, all_);
       input_->start(epoch_);
       direct_ = true;
@@ -120,6 +121,7 @@ class SerialMap final : public Whole {
  private:
   const Node& node_;
   Counters& all_;
+  const Branch branch_;
   CursorPtr input_;
   const Map& f_;
   Calls calls_;
@@ -134,7 +136,7 @@ class MapNode final : public Node {
       : Node("map", "", {std::move(input)}),
         f_(std::move(f)),
         parallel_(parallel),
-        number_(maps_before(this->input())) {}
+        number_(stages_until(this->input(), "map")) {}
   CursorPtr open(Counters& counters) const override {
     auto& own = counters.of(*this);
     if (in_job()) return std::make_unique<ParallelMap>(open_drawn(input(), counters), f_, number_, own);

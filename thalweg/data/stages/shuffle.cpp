@@ -233,18 +233,12 @@ class ShuffleNode final : public LazyNode {
   Order order_;
 };
 
-int shuffles_before(const Node& node) {
-  int count = node.name() == "shuffle";
-  for (const auto& input : node.inputs()) count += shuffles_before(*input);
-  return count;
-}
-
 }  // namespace
 
 Dataset Dataset::shuffle(std::int64_t buffer, const ShuffleOptions& options) const {
   TW_CHECK_USER(buffer >= 1, "shuffle", "pass the number of elements to choose from",
                 "expected a buffer of at least 1 element, got {}", buffer);
-  const auto number = static_cast<std::uint64_t>(shuffles_before(*node_));
+  const auto number = static_cast<std::uint64_t>(stages_until(*node_, "shuffle"));
   const std::uint64_t seed = options.seed ? *options.seed : random::in_call(random::global_seed(), number);
   return Dataset(std::make_shared<ShuffleNode>(node_, buffer, Order{seed, options.reshuffle}));
 }
