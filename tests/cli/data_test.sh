@@ -247,4 +247,50 @@ for data in two_classes.csv clicks.tfrecord; do
   run 0 train mlp --data "$data" --loss binary_crossentropy --set hidden=4 --batch 4 --steps 2 --out "binary/$data"
 done
 
+# Arrays in large files are read row by row: the same examples in the same order as those of small ones, in little memory.
+python3 - << 'EOP' || fault "large arrays"
+import os
+import random, struct, zipfile
+def head(descr, shape):
+    text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+random.seed(1)
+columns, whole = 1024, 70000  # with 4 bytes each 287 MB, of which the file system holds what is not zero
+rows = [[random.random() for _ in range(columns)] + [i % 3] for i in range(1000)]
+def store(name, descr, part, shape, count):
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    with open(name, "wb") as file:
+        file.write(head(descr, (count, *shape)))
+        size = struct.calcsize(descr[1:].replace("f4", "f").replace("i8", "q")) * (shape[0] if shape else 1)
+        end = file.tell() + size * count
+        kind = {"<f4": "f", "<i8": "q"}[descr]
+        for row in rows:
+            file.write(struct.pack("<%d%s" % (shape[0] if shape else 1, kind), *part(row)))
+        file.truncate(end)
+for name, count in ("small", 1000), ("large", whole):
+    store(name + "/x.npy", "<f4", lambda row: row[:-1], (columns,), count)
+    store(name + "/y.npy", "<i8", lambda row: row[-1:], (), count)
+    store(name + "/tables/t.npy", "<f4", lambda row: row, (columns + 1,), count)
+    with zipfile.ZipFile(name + ".npz", "w") as archive:
+        archive.write(name + "/x.npy", "x.npy"), archive.write(name + "/y.npy", "y.npy")
+EOP
+for kind in '' /tables/t.npy .npz; do
+  for name in small large; do
+    rm -rf $name.run
+    run 0 train mlp --data "$name$kind" --subset 64 --batch 16 --epochs 2 --set hidden=4 --out $name.run
+  done
+  losses() { grep -oE '"(loss|grad_norm|val_loss)":[^,}]*' "$1.run/log.jsonl" | sed '$d'; }
+  diff <(losses small) <(losses large) > /dev/null || fault "small$kind and large$kind have the same examples"
+  python3 -c '
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 200 << 10' \
+    "$program" train mlp --data "large$kind" --subset 64 --batch 16 --steps 1 --set hidden=4 --out "little$(basename "$kind")" ||
+    fault "large$kind is to be read row by row"
+done
+rm -rf large large.npz
+truncate -s -1 small/tables/t.npy
+refuses small/tables/t.npy 'should have'
+
 exit $((faults > 0))

@@ -24,13 +24,18 @@ Tensor adapted_labels(const Tensor& y, int rank, bool numbers) {
 
 // What lies in memory is not fetched ahead: it takes no time, and buffers of it would be for nothing.
 data::Dataset batches(const data::Dataset& examples, const DataRequest& request, const models::TrainingStep& step,
-                      bool streamed) {
+                      bool streamed, bool table) {
   const Spec input = step.arguments[0];
   const int rank = step.arguments[1].rank();
-  const auto made =
-      examples.batch(request.batch).map([input, rank, numbers = request.numbers](const Tensor& x, const Tensor& y) {
-        return std::make_pair(adapted(x, input), adapted_labels(y, rank, numbers));
-      });
+  const auto adapt = [input, rank, numbers = request.numbers](const Tensor& x, const Tensor& y) {
+    return std::make_pair(adapted(x, input), adapted_labels(y, rank, numbers));
+  };
+  const auto some = examples.batch(request.batch);
+  const auto made = table ? some.map([adapt](const Tensor& rows) {
+    const std::int64_t last = rows.shape()[1] - 1;
+    return adapt(slice(rows, {0, 0}, {-1, last}), slice(rows, {0, last}, {-1, 1}));
+  })
+                          : some.map(adapt);
   return streamed ? made.prefetch(2) : made;
 }
 
@@ -74,8 +79,9 @@ Datasets load_datasets(const DataRequest& request, const models::TrainingStep& s
   if (request.subset > 0 && made.test) made.test = made.test->take(request.subset);
   const bool by_number = made.training->cardinality() >= 0;  // such a shuffle needs no buffer
   const std::int64_t window = by_number ? made.examples : shuffle_window(made.examples, made.input_numbers);
-  made.training = batches(made.training->shuffle(window, {.seed = request.seed}), request, step, made.streamed);
-  if (made.test) made.test = batches(*made.test, request, step, made.streamed);
+  made.training =
+      batches(made.training->shuffle(window, {.seed = request.seed}), request, step, made.streamed, made.table);
+  if (made.test) made.test = batches(*made.test, request, step, made.streamed, made.table);
   return made;
 }
 

@@ -31,6 +31,7 @@ struct Datasets {
   std::vector<std::uint64_t> lengths = {};  // of the files, as the run begins
   bool one_example_a_file = false;
   bool streamed = false;                                 // from files, worth a thread that reads ahead
+  bool table = false;                                    // examples are one row, whose last number is the label
   models::Settings settings = {};                        // sizes that the data ask of the model: classes, vocabulary
   std::map<std::string, std::int64_t> input_sizes = {};  // of an example, by the names of the model's settings
   std::int64_t input_numbers = 0;                        // of an example, f32 or i32; 0: not known
@@ -56,11 +57,15 @@ Datasets array_examples(const std::string& name, const std::map<std::string, Ten
 // Batches at once.
 Datasets generated_clicks(const DataRequest& request, const models::Settings& settings);
 
-// Counts the examples, checks that the model can be trained on them, and learns the number of classes.
-void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step);
+// Examples to look at together, so that they take little memory.
+std::int64_t looked_at_together(std::int64_t bytes_of_one);
+// Counts the examples, checks that the model can be trained on them, and learns the number of classes. `labels`, if
+// given, are batches of all labels, so that nothing else of large files has to be read.
+void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step,
+            const std::optional<data::Dataset>& labels = {});
 // The same of examples of a test: one is enough, and it need not have all classes.
-void survey_test(Datasets& made, const data::Dataset& all, const DataRequest& request,
-                 const models::TrainingStep& step);
+void survey_test(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step,
+                 const std::optional<data::Dataset>& labels = {});
 // The same where labels are known to be the classes 0 to count - 1.
 void survey_classes(Datasets& made, std::int64_t count, const DataRequest& request);
 // "FILE: example 12", the first that has a value which is not finite; empty: there is none, or none is known.

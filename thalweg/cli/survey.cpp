@@ -10,7 +10,7 @@
 namespace thalweg::cli {
 namespace {
 
-constexpr std::int64_t at_a_time = 1024, test_share = 10;
+constexpr std::int64_t at_a_time = 1024, bytes_at_a_time = MiB(64), test_share = 10;
 constexpr const char* by_number = "classes by number go with sparse_categorical_crossentropy";
 
 [[noreturn]] void refuse(const std::string& text, const std::string& hint) {
@@ -93,21 +93,24 @@ void check_numbers(const std::string& name, const Tensor& labels, std::int64_t f
               by_number);
 }
 
-// All examples, once; gives back the classes that they have.
+// All examples, or all labels, once; gives back the classes that they have.
 std::vector<bool> look_at(Datasets& made, const data::Dataset& all, const DataRequest& request,
-                          const models::TrainingStep& step) {
+                          const models::TrainingStep& step, const std::optional<data::Dataset>& labels) {
   std::int64_t outputs = 1;
   std::vector<bool> seen;
-  for (const auto& e : all.batch(at_a_time)) {
-    const Shape x = of_one(e[0]), y = of_one(e[1]);
-    if (made.examples == 0) check_input(made.name, x, step);
-    if (made.examples == 0) made.input_sizes = input_sizes(x, step.arguments[0]), made.input_numbers = x.size();
+  const auto first = all.iterator().next();
+  const Shape x = !first ? Shape{} : made.table ? Shape{(*first)[0].size() - 1} : (*first)[0].shape();
+  if (first) check_input(made.name, x, step);
+  if (first) made.input_sizes = input_sizes(x, step.arguments[0]), made.input_numbers = x.size();
+  for (const auto& e : labels ? *labels : all.batch(looked_at_together(first ? first->bytes() : 1))) {
+    const Tensor& labels_of_some = e[e.size() - 1];
+    const Shape y = of_one(labels_of_some);
     if (made.examples == 0 && !request.numbers) check_label_shape(made.name, x, y, step);
     if (request.numbers)
-      check_numbers(made.name, e[1], made.examples, request.loss), outputs = y.size();
+      check_numbers(made.name, labels_of_some, made.examples, request.loss), outputs = y.size();
     else
-      note_classes(made.name, e[1], made.examples, seen);
-    made.examples += e[0].shape()[0];
+      note_classes(made.name, labels_of_some, made.examples, seen);
+    made.examples += labels_of_some.shape()[0];
   }
   if (!request.numbers) outputs = std::max<std::int64_t>(2, static_cast<std::int64_t>(seen.size()));
   made.settings["classes"] = std::to_string(outputs);
@@ -128,15 +131,20 @@ void survey_classes(Datasets& made, std::int64_t count, const DataRequest& reque
               by_number);
 }
 
-void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step) {
-  const auto seen = look_at(made, all, request, step);
+std::int64_t looked_at_together(std::int64_t bytes_of_one) {
+  return std::clamp<std::int64_t>(bytes_at_a_time / std::max<std::int64_t>(1, bytes_of_one), 1, at_a_time);
+}
+
+void survey(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step,
+            const std::optional<data::Dataset>& labels) {
+  const auto seen = look_at(made, all, request, step, labels);
   if (made.examples < 2) refuse(made.name + " has " + counted(made.examples, "example"), "give two or more");
   warn_of_gaps(made.name, seen);
 }
 
-void survey_test(Datasets& made, const data::Dataset& all, const DataRequest& request,
-                 const models::TrainingStep& step) {
-  look_at(made, all, request, step);
+void survey_test(Datasets& made, const data::Dataset& all, const DataRequest& request, const models::TrainingStep& step,
+                 const std::optional<data::Dataset>& labels) {
+  look_at(made, all, request, step, labels);
   if (made.examples == 0) refuse(made.name + " has no example in x_test", "store one or more, or leave x_test out");
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "thalweg/cli/datasets.h"
 #include "thalweg/cli/messages.h"
@@ -18,84 +19,158 @@ bool is_number(const std::string& text) {
          text.find_first_not_of(" \t", static_cast<std::size_t>(end - text.c_str())) == std::string::npos;
 }
 
+constexpr std::int64_t largest_in_memory = MiB(256);  // file of arrays
+
+bool is_large(const std::string& path) { return fs::file_size(path) > largest_in_memory; }
+
+// Rows along the first axis: in memory, or in a file from which they are read one by one.
+struct Rows {
+  data::Dataset each;
+  std::optional<std::int64_t> count;  // none: a single value
+  Shape shape;                        // of one
+  Tensor values;                      // undefined: in the file
+};
+
+Rows rows_of(const Tensor& values) {
+  if (values.rank() == 0) return {data::from_tensors({values}), {}, {}, values};
+  return {data::from_tensor_slices(values), values.shape()[0], Shape(values.shape().suffix(1)), values};
+}
+
+Rows rows_of(const data::Dataset& each) {
+  const auto first = each.iterator().next();
+  return {each, each.cardinality(), first ? (*first)[0].shape() : Shape{}, {}};
+}
+
+using Arrays = std::map<std::string, Rows>;
+
 // Two arrays with as many rows, as examples.
-data::Dataset pairs(const std::string& name, const Tensor& x, const Tensor& y) {
-  if (x.rank() == 0 || y.rank() == 0 || x.shape()[0] != y.shape()[0]) {
-    const auto rows = [](const Tensor& t) {
-      return t.rank() == 0 ? std::string("no rows") : std::to_string(t.shape()[0]);
-    };
+data::Dataset pairs(const std::string& name, const Rows& x, const Rows& y) {
+  if (!x.count || x.count != y.count) {
+    const auto rows = [](const Rows& t) { return t.count ? std::to_string(*t.count) : std::string("no rows"); };
     throw Error(ErrorCode::failed_precondition, "train",
                 name + ": expected as many labels as examples, got x of " + rows(x) + " and y of " + rows(y),
                 "store one row of y for every row of x");
   }
-  return data::from_tensor_slices({x, y});
+  if (x.values.defined() && y.values.defined()) return data::from_tensor_slices({x.values, y.values});
+  return data::zip({x.each, y.each});
+}
+
+// Batches of the labels alone, where the inputs are not in memory.
+std::optional<data::Dataset> labels_of(const Rows& x, const Rows& y) {
+  if (x.values.defined()) return {};
+  const auto first = y.each.iterator().next();
+  return y.each.batch(looked_at_together(first ? first->bytes() : 1));
 }
 
 // The examples of the test must look like those of training.
-void check_alike(const std::string& name, const std::string& array, const Tensor& train, const Tensor& test) {
-  const Shape one(train.shape().suffix(1)), other(test.shape().suffix(1));
-  if (one == other) return;
+void check_alike(const std::string& name, const std::string& array, const Rows& train, const Rows& test) {
+  if (train.shape == test.shape || test.count == 0) return;
   throw Error(ErrorCode::failed_precondition, "train",
-              name + ": expected rows of shape " + one.to_string() + " in " + array + "_test, as in " + array +
-                  "_train, got " + other.to_string(),
+              name + ": expected rows of shape " + train.shape.to_string() + " in " + array + "_test, as in " + array +
+                  "_train, got " + test.shape.to_string(),
               "store examples of one shape");
+}
+
+[[noreturn]] void refuse_table(const std::string& path, int rank) {
+  throw Error(ErrorCode::failed_precondition, "train",
+              path + " has rank " + std::to_string(rank) + ", expected a table whose last column is the label",
+              "store images and labels as an .npz of x and y, or as x.npy and y.npy in a folder");
+}
+
+// A table that is read row by row.
+Datasets large_table(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
+  const auto rows = data::npy(path);
+  const auto first = rows.iterator().next();
+  if (!first || (*first)[0].rank() != 1 || (*first)[0].size() < 2)
+    refuse_table(path, first ? (*first)[0].rank() + 1 : 0);
+  Datasets made{.name = path, .files = {path}, .streamed = true, .table = true};
+  const std::int64_t last = (*first)[0].size() - 1;
+  survey(made, rows, request, step, rows.batch(looked_at_together(first->bytes())).map([last](const Tensor& some) {
+    return slice(some, {0, last}, {-1, 1});
+  }));
+  hold_out(made, rows);
+  return made;
 }
 
 // Everything but the last column, and the last column.
 Datasets array_table(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
+  if (is_large(path)) return large_table(path, request, step);
   const Tensor table = data::load_npy(path);
-  if (table.rank() != 2 || table.shape()[1] < 2)
-    throw Error(
-        ErrorCode::failed_precondition, "train",
-        path + " has rank " + std::to_string(table.rank()) + ", expected a table whose last column is the label",
-        "store images and labels as an .npz of x and y, or as x.npy and y.npy in a folder");
+  if (table.rank() != 2 || table.shape()[1] < 2) refuse_table(path, table.rank());
   const std::int64_t rows = table.shape()[0], columns = table.shape()[1];
   Datasets made{.name = path, .files = {path}};
-  const auto all = pairs(path, slice(table, {0, 0}, {rows, columns - 1}), slice(table, {0, columns - 1}, {rows, 1}));
+  const auto all =
+      data::from_tensor_slices({slice(table, {0, 0}, {rows, columns - 1}), slice(table, {0, columns - 1}, {rows, 1})});
   survey(made, all, request, step);
   hold_out(made, all);
   return made;
 }
 
-}  // namespace
-
-Datasets array_examples(const std::string& name, const std::map<std::string, Tensor>& arrays,
-                        const DataRequest& request, const models::TrainingStep& step) {
-  const auto find = [&](const char* array, const char* other) -> const Tensor& {
+Datasets examples_of(const std::string& name, const Arrays& arrays, const DataRequest& request,
+                     const models::TrainingStep& step) {
+  const auto find = [&](const char* array, const char* other) -> const Rows& {
     for (const char* one : {array, other})
       if (const auto at = arrays.find(one); at != arrays.end()) return at->second;
     throw Error(ErrorCode::not_found, "train", name + " has no array \"" + other + "\"",
                 "store x and y, or x_train, y_train, x_test and y_test");
   };
   Datasets made{.name = name};
-  const Tensor &x = find("x_train", "x"), &y = find("y_train", "y");
+  const Rows &x = find("x_train", "x"), &y = find("y_train", "y");
+  for (const auto& [array, rows] : arrays) made.streamed = made.streamed || !rows.values.defined();
   const auto all = pairs(name, x, y);
-  survey(made, all, request, step);
+  survey(made, all, request, step, labels_of(x, y));
   if (!arrays.contains("x_test")) {
     hold_out(made, all);
     return made;
   }
   made.training = all;
-  const Tensor &x_test = find("x_test", "x_test"), &y_test = find("y_test", "y_test");
+  const Rows &x_test = find("x_test", "x_test"), &y_test = find("y_test", "y_test");
   made.test = pairs(name, x_test, y_test);
   check_alike(name, "x", x, x_test);
   check_alike(name, "y", y, y_test);
   Datasets beside{.name = name};
-  survey_test(beside, *made.test, request, step);
+  survey_test(beside, *made.test, request, step, labels_of(x_test, y_test));
   made.settings["classes"] =
       std::to_string(std::max(std::stoll(made.settings["classes"]), std::stoll(beside.settings["classes"])));
   return made;
 }
 
+constexpr const char* names_of_arrays[] = {"x", "y", "x_train", "y_train", "x_test", "y_test"};
+
+Arrays arrays_of_archive(const std::string& path) {
+  Arrays arrays;
+  if (!is_large(path))
+    for (const auto& [name, values] : data::load_npz(path)) arrays.emplace(name, rows_of(values));
+  else
+    for (const char* name : names_of_arrays) try {
+        arrays.emplace(name, rows_of(data::npy(path, {name})));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::not_found) throw;
+      }
+  return arrays;
+}
+
+}  // namespace
+
+Datasets array_examples(const std::string& name, const std::map<std::string, Tensor>& arrays,
+                        const DataRequest& request, const models::TrainingStep& step) {
+  Arrays rows;
+  for (const auto& [array, values] : arrays) rows.emplace(array, rows_of(values));
+  return examples_of(name, rows, request, step);
+}
+
 Datasets npy_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
   if (!path.ends_with(".npz") && !fs::is_directory(path)) return array_table(path, request, step);
-  std::map<std::string, Tensor> arrays;
+  Arrays arrays;
   std::vector<std::string> files;
-  if (path.ends_with(".npz")) arrays = data::load_npz(path), files = {path};
-  for (const char* array : {"x", "y", "x_train", "y_train", "x_test", "y_test"})
-    if (const fs::path file = fs::path(path) / (std::string(array) + ".npy"); fs::exists(file))
-      arrays[array] = data::load_npy(file.string()), files.push_back(file.string());
-  Datasets made = array_examples(path, arrays, request, step);
+  if (path.ends_with(".npz")) arrays = arrays_of_archive(path), files = {path};
+  for (const char* array : names_of_arrays)
+    if (const fs::path file = fs::path(path) / (std::string(array) + ".npy"); fs::exists(file)) {
+      arrays.emplace(array,
+                     is_large(file) ? rows_of(data::npy(file.string())) : rows_of(data::load_npy(file.string())));
+      files.push_back(file.string());
+    }
+  Datasets made = examples_of(path, arrays, request, step);
   made.files = files;
   return made;
 }
