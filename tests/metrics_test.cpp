@@ -150,6 +150,13 @@ TEST(metrics, functions_update_state_at_every_call) {
   EXPECT_EQ(accuracy.variables()[0].name(), "sparse_categorical_accuracy/total");
 }
 
+// From 2^24 on f32 has not all whole numbers.
+TEST(metrics, large_numbers_of_classes_are_told_apart) {
+  Accuracy accuracy;
+  accuracy.update(tensor({16777217, 16777216}), tensor({16777216, 16777216}));
+  EXPECT_EQ(accuracy.result().item<double>(), 0.5);
+}
+
 TEST(metrics, what_does_not_fit_is_refused) {
   SparseCategoricalAccuracy sparse;
   CategoricalAccuracy one_hot;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "tests/support/expect_error.h"
 #include "thalweg/autodiff/tape.h"
@@ -293,6 +295,19 @@ TEST(optim, options_are_checked) {
   expect_error(invalid, {"[sgd]", ".momentum", "1.5"}, [] { SGD({.momentum = 1.5}); });
   expect_error(invalid, {"[adam]", ".accumulate_steps", "0"}, [] { Adam({.accumulate_steps = 0}); });
   expect_error(invalid, {"[adam]", ".ema_momentum", "2"}, [] { Adam({.ema_momentum = 2.0}); });
+  // What would make NaNs of all weights.
+  const double infinity = std::numeric_limits<double>::infinity();
+  expect_error(invalid, {"[sgd]", "finite", "inf"}, [&] { SGD({.clip_norm = infinity}); });
+  expect_error(invalid, {"[sgd]", ".weight_decay", "inf"}, [&] { SGD({.weight_decay = infinity}); });
+  expect_error(invalid, {"[sgd]", "learning rate", "nan"}, [] { SGD({.learning_rate = std::nan("")}); });
+  SGD sgd({.learning_rate = 1});
+  expect_error(invalid, {"[set_learning_rate]", "inf"}, [&] { sgd.set_learning_rate(infinity); });
+  expect_error(invalid, {"[adam]", ".beta_1 below 1"}, [] { Adam({.beta_1 = 1}); });
+  expect_error(invalid, {"[adamw]", ".beta_2 below 1"}, [] { AdamW({.beta_2 = 1}); });
+  expect_error(invalid, {"[nadam]", ".beta_2 below 1"}, [] { Nadam({.beta_2 = 1}); });
+  expect_error(invalid, {"[adamax]", ".beta_1 below 1"}, [] { Adamax({.beta_1 = 1}); });
+  expect_error(invalid, {"[lamb]", ".beta_1 below 1"}, [] { Lamb({.beta_1 = 1}); });
+  expect_error(invalid, {"[muon]", ".adam_beta_2 below 1"}, [] { Muon({.adam_beta_2 = 1}); });
   expect_error(invalid, {"[adamw]", ".weight_decay"}, [] { AdamW({.weight_decay = {}}); });
   expect_error(invalid, {"[lion]", ".beta_1"}, [] { Lion({.beta_1 = 0}); });
   expect_error(invalid, {"[ftrl]", ".learning_rate_power"}, [] { Ftrl({.learning_rate_power = 0.5}); });

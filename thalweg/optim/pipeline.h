@@ -109,6 +109,8 @@ void check_some_defined(const std::vector<Gradient>& gradients, const std::vecto
 
 // An option that is a part of 1.
 void check_part(const char* optimizer, const char* option, double value);
+// One that a moment keeps of itself and is corrected for: with 1 it would be 0 / 0.
+void check_beta(const char* optimizer, const char* option, double value);
 
 std::regex regular_expression(const char* op, const std::string& pattern);
 

@@ -1,5 +1,6 @@
 // The state of an optimizer: made at the first apply(), for the variables that it is given.
 #include <algorithm>
+#include <cmath>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
@@ -15,14 +16,18 @@ void check_options(const std::string& name, const CommonOptions& o) {
   TW_CHECK_USER(bounds <= 1, name.c_str(), "set one of .clip_norm, .clip_value and .global_clip_norm",
                 "expected at most one bound for gradients, got {}", bounds);
   for (const auto& bound : {o.clip_norm, o.clip_value, o.global_clip_norm})
-    TW_CHECK_USER(!bound || *bound > 0, name.c_str(), "a bound of 1 is common", "expected a bound above 0, got {}",
-                  *bound);
+    TW_CHECK_USER(!bound || (*bound > 0 && std::isfinite(*bound)), name.c_str(), "leave it unset for no bound",
+                  "expected a bound above 0 that is finite, got {}", *bound);
   TW_CHECK_USER(!o.ema_momentum || (*o.ema_momentum >= 0 && *o.ema_momentum <= 1), name.c_str(), "0.99 is usual",
                 "expected .ema_momentum between 0 and 1, got {}", *o.ema_momentum);
   TW_CHECK_USER(o.accumulate_steps >= 1, name.c_str(), "1 switches accumulation off",
                 "expected .accumulate_steps of 1 or more, got {}", o.accumulate_steps);
-  TW_CHECK_USER(!o.weight_decay || *o.weight_decay >= 0, name.c_str(), "0.004 is usual",
-                "expected .weight_decay of 0 or more, got {}", *o.weight_decay);
+  TW_CHECK_USER(!o.weight_decay || (*o.weight_decay >= 0 && std::isfinite(*o.weight_decay)), name.c_str(),
+                "0.004 is usual", "expected .weight_decay of 0 or more, got {}", *o.weight_decay);
+}
+
+void check_rate(const char* op, double rate) {
+  TW_CHECK_USER(std::isfinite(rate), op, "0.001 is usual", "expected a learning rate that is finite, got {}", rate);
 }
 
 bool matches(const std::vector<std::regex>& patterns, const std::string& name) {
@@ -38,7 +43,7 @@ Pipeline::Pipeline(std::string name, CommonOptions options, std::unique_ptr<Rule
   check_options(name_, options_);
   iterations_ = Iterations(scalar(0, i64), {.name = name_ + "/iterations", .trainable = false});
   if (const auto* rate = std::get_if<double>(&options_.learning_rate.get()))
-    rate_ = make_state("learning_rate", {}, *rate, f64);
+    check_rate(name_.c_str(), *rate), rate_ = make_state("learning_rate", {}, *rate, f64);
   set_accumulate_steps(options_.accumulate_steps);
 }
 
@@ -206,6 +211,7 @@ void Pipeline::set_learning_rate(double rate) {
   TW_CHECK(failed_precondition, rate_.defined(), "set_learning_rate",
            "make the optimizer with a number, or change what the schedule computes",
            "expected a learning rate that is a number, got a schedule");
+  check_rate("set_learning_rate", rate);
   rate_.assign(scalar(rate, f64));
 }
 
@@ -220,6 +226,11 @@ void Pipeline::assign_averages() {
 void check_part(const char* optimizer, const char* option, double value) {
   TW_CHECK_USER(value >= 0 && value <= 1, optimizer, "0.9 is usual", "expected {} between 0 and 1, got {}", option,
                 value);
+}
+
+void check_beta(const char* optimizer, const char* option, double value) {
+  check_part(optimizer, option, value);
+  TW_CHECK_USER(value < 1, optimizer, "0.9 and 0.999 are usual", "expected {} below 1, got {}", option, value);
 }
 
 std::regex regular_expression(const char* op, const std::string& pattern) {

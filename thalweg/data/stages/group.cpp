@@ -39,7 +39,7 @@ std::int64_t GroupNode::cardinality() const {
 
 void check_batch_size(const char* op, std::int64_t size) {
   TW_CHECK_USER(size >= 1 && size <= 1 << 30, op, "pass the number of elements of a batch",
-                "expected a size of at least 1, got {}", size);
+                "expected a size from 1 to 2^30, got {}", size);
 }
 
 }  // namespace thalweg::data

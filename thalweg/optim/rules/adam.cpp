@@ -32,7 +32,7 @@ namespace {
 
 template <class Options>
 std::unique_ptr<Pipeline> make(const char* name, const Options& o) {
-  check_part(name, ".beta_1", o.beta_1), check_part(name, ".beta_2", o.beta_2);
+  check_beta(name, ".beta_1", o.beta_1), check_beta(name, ".beta_2", o.beta_2);
   return std::make_unique<Pipeline>(name, common_of(o),
                                     std::make_unique<AdamRule>(AdamMoments{o.beta_1, o.beta_2, o.epsilon, o.amsgrad}));
 }

@@ -41,7 +41,7 @@ struct LambRule : CompositeRule {
 
 Lamb::Lamb(const LambOptions& o)
     : Optimizer(std::make_unique<Pipeline>("lamb", common_of(o), std::make_unique<LambRule>(o))) {
-  check_part("lamb", ".beta_1", o.beta_1), check_part("lamb", ".beta_2", o.beta_2);
+  check_beta("lamb", ".beta_1", o.beta_1), check_beta("lamb", ".beta_2", o.beta_2);
 }
 
 }  // namespace thalweg::optim

@@ -77,8 +77,12 @@ std::unique_ptr<Pipeline> make(const char* name, const Options& o) {
 
 }  // namespace
 
-Nadam::Nadam(const NadamOptions& o) : Optimizer(make<NadamRule>("nadam", o)) {}
-Adamax::Adamax(const AdamaxOptions& o) : Optimizer(make<AdamaxRule>("adamax", o)) {}
+Nadam::Nadam(const NadamOptions& o) : Optimizer(make<NadamRule>("nadam", o)) {
+  check_beta("nadam", ".beta_1", o.beta_1), check_beta("nadam", ".beta_2", o.beta_2);
+}
+Adamax::Adamax(const AdamaxOptions& o) : Optimizer(make<AdamaxRule>("adamax", o)) {
+  check_beta("adamax", ".beta_1", o.beta_1);
+}
 
 Lion::Lion(const LionOptions& o) : Optimizer(make<LionRule>("lion", o)) {
   TW_CHECK_USER(o.beta_1 > 0, "lion", "0.9 is usual", "expected .beta_1 above 0, got {}", o.beta_1);
