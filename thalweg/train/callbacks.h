@@ -57,7 +57,8 @@ struct CheckpointEveryOptions {
   bool resume = false;  // begins with the newest checkpoint of the folder, if there is one; false: there must be none
 };
 // Saves the whole run, which goes on from it with the same bits; always the last step, after Ctrl-C too. Weights that
-// are not finite, and an optimizer that has NaNs, are never saved: the checkpoint before stays the last, with a warning.
+// are not finite, and an optimizer that has NaNs, are never saved: the checkpoint before stays the last, with a
+// warning.
 TW_API CallbackPointer checkpoint_every(const std::string& folder, const CheckpointEveryOptions& options = {});
 
 struct TensorboardOptions {
