@@ -96,6 +96,9 @@ run 1 train "${small[@]}" --optimizer sgd --lr 1e30 --steps 9 --checkpoint-every
 says "$err" '^warning: .* is not finite after step [0-9], which is not saved; lost/checkpoints/step-[0-9] has the last good weights$|which is not saved; there is no checkpoint before it$'
 says "$err" '^error: \[train\] training stopped: the loss of step [0-9] is'
 [ "$(ls lost/checkpoints | grep -c step)" -lt "$(grep -c '"grad_norm"' lost/log.jsonl)" ] || fault "the last step has no good weights"
+run 1 train "${small[@]}" --optimizer sgd --lr 1e38 --steps 9 --out lost_at_once
+run 1 train "${small[@]}" --optimizer sgd --lr 1e38 --steps 9 --out lost_at_once --resume
+says "$err" 'hint: its loss was not finite before the first checkpoint: begin another run'
 
 # Every model trains.
 run 0 train gpt --data "$source/README.md" --set layers=1 --set heads=2 --set width=16 --set context=16 --batch 4 --steps 3 --out gpt

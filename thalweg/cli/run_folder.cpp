@@ -86,10 +86,11 @@ bool has_run(const std::string& folder) {
   return fs::exists(checkpoints, fault) && !(is_empty(checkpoints) && is_empty(lines));
 }
 
-// What the log tells of: the last step, and whether the run came to its end, which is saved.
+// What the log tells of: the last step, and whether the run came to its end, which is saved unless its weights were not
+// finite.
 struct Logged {
   std::int64_t steps = 0;
-  bool ended = false;
+  bool ended = false, lost = false;
 };
 
 Logged logged(const std::string& folder) {
@@ -100,6 +101,7 @@ Logged logged(const std::string& folder) {
     if (!values.is_object()) continue;
     if (values.contains("step") && values["step"].is_number()) values["step"].get_to(found.steps);
     found.ended = found.ended || values.contains("final");
+    found.lost = values.contains("loss") && values["loss"].is_null();
   }
   return found;
 }
@@ -120,7 +122,8 @@ std::int64_t saved_steps(const std::string& folder, const Run& run) {
     throw Error(ErrorCode::failed_precondition, "train",
                 "the run in " + folder + " has " + counted(log.steps, "step") +
                     " in its log, but there is no checkpoint in " + folder + "/checkpoints to go on from",
-                "bring the checkpoints back, begin another run with another --out, or remove the folder");
+                log.lost ? "its loss was not finite before the first checkpoint: begin another run with another --out"
+                         : "bring the checkpoints back, begin another run with another --out, or remove the folder");
   if (log.steps > 0) print_warning("the run in " + folder + " ended before its first checkpoint: it begins anew");
   return 0;
 }
