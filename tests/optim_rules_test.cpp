@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/random/random.h"
 #include "thalweg/optim/optimizers.h"
 
@@ -214,6 +215,20 @@ TEST(optim_rules, adafactor_takes_rows_and_columns_without_a_gradient) {
       EXPECT_TRUE(std::isfinite(value[i])) << size << ' ' << i;
       EXPECT_EQ(value[i] == 1, gradient[i] == 0) << size << ' ' << i << ' ' << value[i];
     }
+  }
+}
+
+// A warm-up from 0: nothing is divided by the rate then.
+TEST(optim_rules, a_rate_of_zero_leaves_weights_as_they_are) {
+  for (const float gradient : {0.F, 1.F}) {
+    Ftrl ftrl({.learning_rate = schedules::piecewise({0}, {0, 0.1})});
+    Ftrl other({.learning_rate = 0.1});
+    Variable w(full({1}, 2.F), {.name = "w"}), same(full({1}, 2.F), {.name = "w"});
+    ftrl.apply({full({1}, gradient)}, {w});
+    EXPECT_EQ(w.value().item<float>(), 2);
+    ftrl.apply({full({1}, gradient)}, {w});
+    other.apply({full({1}, gradient)}, {same});
+    EXPECT_EQ(w.value().item<float>(), same.value().item<float>());
   }
 }
 

@@ -88,7 +88,9 @@ struct FtrlRule : ElementwiseRule {
     const Expression linear = slots[1] + pull - (steepness - power(slots[0])) / rate * w;
     const Expression curvature = (steepness + o.beta) / rate + 2 * o.l2_regularization_strength;
     const double l1 = o.l1_regularization_strength;
-    return {(clip(linear, -l1, l1) - linear) / curvature, sum, linear};
+    const Expression rests = rate == 0;  // as a schedule that warms up begins: it is divided by
+    return {where(rests, w, (clip(linear, -l1, l1) - linear) / curvature), where(rests, slots[0], sum),
+            where(rests, slots[1], linear)};
   }
 
   const FtrlOptions o;
