@@ -28,7 +28,7 @@ endif()
 
 # What runs seldom is compiled to be small.
 set(seldom_sources ${THALWEG_SOURCES})
-list(FILTER seldom_sources INCLUDE REGEX "/thalweg/(checkpoint|summary|train)/|/thalweg/plan/file/")
+list(FILTER seldom_sources INCLUDE REGEX "/thalweg/(checkpoint|metrics|summary|train)/|/thalweg/graph/passes/|/thalweg/plan/file/")
 set_source_files_properties(${seldom_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
 
 # Compiled once; the shared library is for users, the static one lets tests and benchmarks reach the inside.

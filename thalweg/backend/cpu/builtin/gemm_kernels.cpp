@@ -29,11 +29,11 @@ constexpr int kPackedRows = 14, kDirectRows = 8;
 constexpr int kPackedRows = 6, kDirectRows = 6;
 #endif
 
-// Rows of arrays that are to be in the cache when they are read.
+// Rows of an array that are to be in the cache when they are read.
 template <class T>
 struct Fetch {
-  std::span<const T* const> arrays = {};
-  std::int64_t first = 0, rows = 0, stride = 0;
+  const T* first = nullptr;
+  std::int64_t rows = 0, stride = 0;
   std::int64_t every = 1;  // steps of the depth for one row
 };
 
@@ -54,10 +54,9 @@ struct Strip {
 // Asks for one row. Spread over the depth these requests cost nothing; all at once they would keep the product waiting.
 template <class T, int kVectors>
 HWY_INLINE void fetch_row(const Fetch<T>& fetch, std::int64_t row) {
-  for (const T* array : fetch.arrays)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      __builtin_prefetch(array + fetch.first + row * fetch.stride + v * static_cast<std::int64_t>(HWY_LANES(T)), 0, 2);
+  for (int v = 0; v < kVectors; ++v)
+    __builtin_prefetch(fetch.first + row * fetch.stride + v * static_cast<std::int64_t>(HWY_LANES(T)), 0, 2);
 }
 
 // C[rows, columns] (+)= A[rows, depth] panel[depth, columns]
@@ -200,7 +199,7 @@ Fetch<T> next_panel(const Product<T>& product, std::int64_t depth_begin, std::in
   const std::int64_t rows = beside ? depth : std::min(kBlockDepth, product.k - below);
   const std::int64_t share = ceil_div(rows, strips), first = std::min(rows, strip * share);
   const std::int64_t at = ((beside ? depth_begin : below) + first) * product.b_depth + (beside ? next : 0);
-  return {{&product.b, 1}, at, std::min(share, rows - first), product.b_depth, strips};
+  return {product.b + at, std::min(share, rows - first), product.b_depth, strips};
 }
 
 // All columns of C for rows [row, row + rows) and one block of the depth.
@@ -235,8 +234,8 @@ void multiply_block(const Product<T>& product, std::int64_t row, std::int64_t ro
           depth,   a,  product.a_row, product.a_depth, b, panel_row, product.c + begin * product.ldc + j, product.ldc,
           columns, add};
       if (product.b_in_place) strip.fetch = next_panel(product, depth_begin, depth, j, i, strips.count);
-      if (!product.fetch.empty()) strip.fetch = {product.fetch, begin * product.ldc + j, strips.size(i), product.ldc};
-      const auto& kernels = one_vector ? narrow : strip.fetch.arrays.empty() ? wide : fetching;
+      if (product.fetch) strip.fetch = {product.fetch + begin * product.ldc + j, strips.size(i), product.ldc};
+      const auto& kernels = one_vector ? narrow : strip.fetch.first ? fetching : wide;
       kernels[static_cast<std::size_t>(strips.size(i) - 1)](strip);
     }
   }
