@@ -50,7 +50,7 @@ TEST(data, branches_draw_different_random_numbers) {
         return draw({});
       });
     };
-    const auto inner = [=](const Element&) { return one; };
+    const auto inner = [&](const Element&) { return Dataset(one); };
     Numbers all;
     for (const auto& ds :
          {zip({one, one, deep, zip({one, deep}), one.cache(), one.cache()}).map([](const Element& e) {

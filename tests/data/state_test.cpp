@@ -74,7 +74,7 @@ const std::vector<Case>& cases() {
        }},
       {"interleave_of_a_cache",
        [](int n) {
-         const Dataset cached = range(3).map(plus_noise, {.parallel = n}).cache();
+         Dataset cached = range(3).map(plus_noise, {.parallel = n}).cache();
          return range(5).interleave([=](const Element&) { return cached; }, {.cycle = 3});
        }},
       {"enumerate", [](int n) { return range(20).shuffle(5).map(plus_noise, {.parallel = n}).enumerate(); }},
