@@ -204,6 +204,30 @@ return %7, %8
 )");
 }
 
+// Parts that come one after the other are added as they come; a sum of a few of them waits for all.
+TEST(Passes, fuse_leaves_sums_of_many_large_parts_apart) {
+  const auto sum_of = [](int parts, std::int64_t side) {
+    const Graph graph = traced({Spec{f32, {side, side}}}, [&](const List& x) {
+      Tensor y = x[0], sum;
+      for (int i = 0; i < parts; ++i) {
+        y = matmul(y, x[0]);
+        sum = i == 0 ? y * 2 : sum + y * 2;
+      }
+      return List{relu(sum)};
+    });
+    return fuse(graph).nodes.size() - static_cast<std::size_t>(parts);
+  };
+  EXPECT_EQ(sum_of(4, 128), 1u);
+  EXPECT_EQ(sum_of(5, 128), 4u);
+  EXPECT_EQ(sum_of(5, 16), 1u);
+  const Graph at_once = traced(std::vector<Spec>(6, Spec{f32, {128, 128}}), [](const List& x) {
+    Tensor sum = exp(x[0]);
+    for (std::size_t i = 1; i < x.size(); ++i) sum = sum + exp(x[i]);
+    return List{sum};
+  });
+  EXPECT_EQ(fuse(at_once).nodes.size(), 1u);
+}
+
 TEST(Passes, fuse_leaves_cycles_apart) {
   const Graph graph = traced({vector}, [](const List& x) {
     const Tensor y = exp(x[0]);

@@ -243,6 +243,55 @@ double seconds_to_refuse(int layers) {
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
+// A recurrence unrolled by hand: every turn makes a part of the gradient, which is added where the sum stands.
+TEST(Budget, a_weight_with_many_uses_has_one_sum_of_gradients) {
+  constexpr std::int64_t side = 512, uses = 32, examples = 64, weights = side * side * 4;
+  Variable w(random::normal({side, side}, {.stddev = 0.03, .seed = 3}), {.name = "w"});
+  const auto make = [&](std::int64_t budget) {
+    return function(
+        [&](const Tensor& x) {
+          GradientTape tape;
+          Tensor h = x;
+          for (int i = 0; i < uses; ++i) h = tanh(matmul(h, w));
+          return Tensor(tape.gradient(reduce_mean(square(h)), w));
+        },
+        {.memory_budget = budget});
+  };
+  const Tensor x = random::normal({examples, side}, {.seed = 5});
+  const auto step = make(0);
+  const auto& compiled = step.plan(x).state().compiled;
+  const std::int64_t activations = (uses + 8) * examples * side * 4;
+  EXPECT_LT(compiled.executable->workspace(), activations + 3 * weights);
+  const Tensor gradient = step(x);
+  EXPECT_EQ(step.stats().measured_peak_bytes, step.plan(x).peak_bytes());
+
+  GradientTape tape;
+  Tensor h = x;
+  for (int i = 0; i < uses; ++i) h = tanh(matmul(h, w));
+  EXPECT_TRUE(same_bits(gradient, Tensor(tape.gradient(reduce_mean(square(h)), w))));
+
+  const Tensor many = random::normal({1024, side}, {.seed = 6});
+  const auto in_parts = make(8 * weights);
+  EXPECT_TRUE(near(in_parts(many), step(many), 1e-5));
+  EXPECT_GT(in_parts.plan(many).micro_batches(), 1);
+}
+
+TEST(Budget, a_layer_with_many_uses_has_one_sum_of_gradients) {
+  nn::Sequential shared({nn::dense(384, relu)});
+  shared(ones({1, 384}));
+  optim::SGD sgd({.learning_rate = 0.01});
+  const auto step = function([&](const Tensor& x) {
+    GradientTape tape;
+    Tensor h = x;
+    for (int i = 0; i < 24; ++i) h = h + shared(h);
+    const Tensor loss = reduce_mean(square(h));
+    sgd.apply(tape.gradient(loss, shared.trainable_variables()), shared.trainable_variables());
+    return loss;
+  });
+  const std::int64_t activations = (2 * 24 + 8) * 32 * 384 * 4;
+  EXPECT_LT(step.plan(Spec{f32, {32, 384}}).state().compiled.executable->workspace(), activations + 3 * 384 * 384 * 4);
+}
+
 TEST(Budget, of_a_deep_model_is_refused_in_time) {
   seconds_to_refuse(100);
   const double few = seconds_to_refuse(150), many = seconds_to_refuse(1200);

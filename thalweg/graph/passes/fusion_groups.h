@@ -32,6 +32,7 @@ class FusionGroups {
   const Members& group(int node) const {
     return members_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(node)])];
   }
+  void find_long_sums();
   bool joinable(int node, int with) const;
   bool is_load(int node) const;  // a cast from a 16-bit type
   void merge(int maker, int node, const std::function<bool(const Members&)>& accept);
@@ -45,6 +46,7 @@ class FusionGroups {
   std::vector<int> group_of_;            // by node
   std::vector<Members> members_;         // by group; empty: merged into another
   std::vector<const Tensor*> scalars_;   // by value
+  std::vector<int> apart_;               // by node: a node that it is not to be joined with; -1: none
 };
 
 }  // namespace thalweg
