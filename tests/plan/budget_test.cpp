@@ -298,6 +298,35 @@ TEST(Budget, of_a_deep_model_is_refused_in_time) {
   EXPECT_LT(many, 20 * few + 0.25) << few << "; 64 times that if every node looks at all others";
 }
 
+// Plans of one function run in the same memory: what is there for a larger one is not what a smaller one needs, and
+// where there is a budget it goes before a plan exceeds it.
+TEST(Budget, of_a_small_plan_after_a_large_one_is_measured_to_the_byte) {
+  const auto held = [] {
+    for (const auto& owner : config::memory_info().owners)
+      if (owner.name == "arena") return owner.bytes;
+    return std::int64_t{0};
+  };
+  const std::int64_t before = held();
+  for (const std::int64_t budget : {std::int64_t{0}, KiB(600)}) {
+    const auto f = function(
+        [](const Tensor& x) {  // tall matrices take an arena, wide ones a result as large as that
+          const Tensor y = cumsum(exp(x), {.axis = 0}) * reverse(x, 0);
+          return x.shape()[0] > x.shape()[1] ? reduce_sum(y) : y;
+        },
+        {.memory_budget = budget});
+    const Tensor large = ones({2000, 20}), small = ones({300, 20}), wide = ones({20, 2000});
+    for (const auto& x : {large, small, wide, large, wide, small}) {
+      f(x);
+      EXPECT_EQ(f.stats().measured_peak_bytes, f.plan(x).peak_bytes()) << x.shape();
+      const auto& plan = f.plan(x).state().compiled;
+      const std::int64_t most = budget > 0 ? budget : MiB(1);
+      EXPECT_LE(plan.state_bytes + plan.result_bytes + held() - before, most) << x.shape();
+    }
+    EXPECT_LT(f.plan(small).peak_bytes(), f.plan(large).peak_bytes() / 4);
+    EXPECT_GT(f.plan(large).peak_bytes() + f.plan(wide).state().compiled.result_bytes, KiB(600));
+  }
+}
+
 TEST(Budget, of_several_signatures_is_kept_by_each) {
   const auto f = function(
       [](const Tensor& x) {  // a vector takes an arena, a matrix a result

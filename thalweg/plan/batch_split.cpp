@@ -251,7 +251,8 @@ class Splitter {
                                     [&](ValueId output) { return needed.count(output) > 0; });
       if (!used || !runs_in_loop(node)) continue;
       for (ValueId input : node.inputs)
-        if (!states_.is_total(input) || states_.adds_totals(node)) needed.insert(input);  // those of the loops before are read, not made again
+        if (!states_.is_total(input) || states_.adds_totals(node))
+          needed.insert(input);  // those of the loops before are read, not made again
       nodes.push_back(&node);
     }
     plan.nodes.assign(nodes.rbegin(), nodes.rend());

@@ -164,7 +164,8 @@ void FusionGroups::merge_all(const std::function<bool(const Members&)>& accept) 
 }
 
 void FusionGroups::merge(int maker, int node, const std::function<bool(const Members&)>& accept) {
-  if (!joinable(maker, node) || &group(maker) == &group(node) || apart_[static_cast<std::size_t>(node)] == maker) return;
+  if (!joinable(maker, node) || &group(maker) == &group(node) || apart_[static_cast<std::size_t>(node)] == maker)
+    return;
   Members united;
   std::merge(group(maker).begin(), group(maker).end(), group(node).begin(), group(node).end(),
              std::back_inserter(united));
