@@ -327,6 +327,28 @@ TEST(Budget, of_a_small_plan_after_a_large_one_is_measured_to_the_byte) {
   }
 }
 
+// Results that are views, arguments or each other are copied at the end of a plan, which recomputation looks at too.
+TEST(Budget, of_results_that_are_copied_is_kept) {
+  Variable w(random::normal({64, 64}, {.stddev = 0.1, .seed = 1}), {.name = "w"});
+  const auto f = [&](const Tensor& x) {
+    GradientTape tape;
+    Tensor h = x;
+    for (int i = 0; i < 6; ++i) h = tanh(matmul(h, w));
+    const Tensor gradient = tape.gradient(reduce_sum(h * h), w);
+    std::vector<Tensor> all{gradient, reshape(gradient, {4096}), x};
+    for (int i = 0; i < 300; ++i) all.push_back(slice(gradient, {i % 64, 0}, {1, -1}));
+    return all;
+  };
+  const Tensor x = random::normal({512, 64}, {.seed = 2});
+  const auto free = function(f);
+  const auto want = free(x);
+  const auto& whole = free.plan(x);
+  const std::int64_t fixed = whole.state().compiled.state_bytes + whole.state().compiled.result_bytes;
+  const auto bounded = function(f, {.memory_budget = fixed + (whole.peak_bytes() - fixed) * 6 / 10});
+  const auto got = bounded(x);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(near(got[i], want[i], 1e-5)) << i;
+}
+
 TEST(Budget, of_several_signatures_is_kept_by_each) {
   const auto f = function(
       [](const Tensor& x) {  // a vector takes an arena, a matrix a result
