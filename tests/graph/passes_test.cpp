@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/pass_testing.h"
+#include "tests/support/values.h"
 #include "thalweg/graph/procedure.h"
 #include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/row_ops.h"
@@ -202,6 +203,21 @@ function "f" (%0 f32 [2, 3], %1 f32 [3])
 %8 f32 [] = reduce_sum %3 {axes = 1, keepdims = 0, wide_result = 0}
 return %7, %8
 )");
+}
+
+// exp and the last sum wait for each other's groups, through a node that stands before both ends of the circle.
+TEST(Passes, fuse_leaves_long_cycles_apart) {
+  const auto f = [](const List& x) {
+    const Tensor u = exp(x[0]), s = reverse(u, 0), p = x[0] * 2, q = reverse(p, 0), t = u + q, z = p + s;
+    return List{z, t};
+  };
+  const Graph graph = traced({vector}, f), fused = fuse(graph);
+  verify(fused, "fuse");
+  EXPECT_EQ(fused.nodes.size(), 5u);
+  const Tensor x = tensor({1.f, -2.f, 3.f, 0.5f});
+  const auto compiled = function([&](const Tensor& a) { return f({a}); });
+  const List want = f({x}), got = compiled(x);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(testing::same_bits(got[i], want[i]));
 }
 
 // Parts that come one after the other are added as they come; a sum of a few of them waits for all.

@@ -111,7 +111,8 @@ bool FusionGroups::joinable(int node, int with) const {
          program_type(graph_, a) == program_type(graph_, b);
 }
 
-// Whether a path leads from the united nodes through others back to them; groups count as one node each.
+// Whether a path leads from the united nodes through others back to them; groups count as one node each. Paths through
+// groups that end before the first of them are too many to be followed: what comes back there is found in the end.
 bool FusionGroups::comes_back(const Members& united) const {
   const int first = united.front();
   std::vector<bool> in_union(graph_.nodes.size(), false);
@@ -190,7 +191,7 @@ std::vector<ValueId> FusionGroups::outputs_of(const Members& members) const {
 }
 
 // Among the groups whose inputs are made, the one whose last member was traced first.
-std::vector<FusionGroups::Members> FusionGroups::in_order() const {
+std::vector<FusionGroups::Members> FusionGroups::in_order() {
   std::vector<int> missing(members_.size(), 0);
   std::vector<std::vector<int>> feeds(members_.size());
   for (std::size_t g = 0; g < members_.size(); ++g) {
@@ -220,7 +221,32 @@ std::vector<FusionGroups::Members> FusionGroups::in_order() const {
     for (int next : feeds[static_cast<std::size_t>(g)])
       if (--missing[static_cast<std::size_t>(next)] == 0) ready.push(next);
   }
-  return order;
+  if (std::ranges::all_of(missing, [](int count) { return count == 0; })) return order;
+  take_apart_one_of(missing);
+  return in_order();
+}
+
+// Of the groups that wait for others, one that waits for itself: from any of them the way back ends in a circle.
+void FusionGroups::take_apart_one_of(const std::vector<int>& missing) {
+  const auto waits = [&](int group) { return missing[static_cast<std::size_t>(group)] > 0; };
+  auto g = static_cast<int>(std::ranges::find_if(missing, [](int count) { return count > 0; }) - missing.begin());
+  std::vector<bool> seen(missing.size(), false);
+  while (!seen[static_cast<std::size_t>(g)] || members_[static_cast<std::size_t>(g)].size() == 1) {
+    seen[static_cast<std::size_t>(g)] = true;
+    const auto before = [&]() -> int {
+      for (int member : members_[static_cast<std::size_t>(g)])
+        for (ValueId input : graph_.nodes[static_cast<std::size_t>(member)].inputs) {
+          const int maker = producer(input), from = maker < 0 ? g : group_of_[static_cast<std::size_t>(maker)];
+          if (from != g && waits(from)) return from;
+        }
+      return g;
+    };
+    g = before();
+  }
+  const Members apart = std::move(members_[static_cast<std::size_t>(g)]);
+  members_[static_cast<std::size_t>(g)].clear();
+  for (int member : apart)
+    group_of_[static_cast<std::size_t>(member)] = member, members_[static_cast<std::size_t>(member)] = {member};
 }
 
 }  // namespace thalweg

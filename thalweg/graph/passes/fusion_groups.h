@@ -19,7 +19,7 @@ class FusionGroups {
   // Merges every elementwise node with the groups that feed it, where `accept` likes the union.
   void merge_all(const std::function<bool(const Members&)>& accept);
   // All groups, single nodes included, in an order that can be run.
-  std::vector<Members> in_order() const;
+  std::vector<Members> in_order();
   // What the members make that somebody else needs.
   std::vector<ValueId> outputs_of(const Members& members) const;
 
@@ -37,6 +37,7 @@ class FusionGroups {
   bool is_load(int node) const;  // a cast from a 16-bit type
   void merge(int maker, int node, const std::function<bool(const Members&)>& accept);
   bool comes_back(const Members& united) const;
+  void take_apart_one_of(const std::vector<int>& missing);
 
   const Graph& graph_;
   std::vector<int> producers_;
