@@ -45,6 +45,16 @@ TEST(TapesAround, gradients_of_third_order_pass_through_choices) {
   EXPECT_TRUE(testing::near(gradient_of(gradient_of(gradient_of(function(f))))(x), gradient_of(second)(x), 1e-11));
 }
 
+TEST(TapesAround, gradients_of_any_order_stop_where_they_are_stopped) {
+  const auto f = [](const Tensor& x) { return tanh(stop_gradient(x) * x + stop_gradient(x * x)) * x; };
+  const auto second = gradient_of(gradient_of(f));
+  const auto compiled = gradient_of(gradient_of(function(f)));
+  const Tensor x = tensor({0.3, 1.7});
+  EXPECT_TRUE(testing::near(gradient_of(function(f))(x), gradient_of(f)(x), 1e-12));
+  EXPECT_TRUE(testing::near(compiled(x), second(x), 1e-12));
+  EXPECT_TRUE(testing::near(gradient_of(compiled)(x), gradient_of(second)(x), 1e-11));
+}
+
 TEST(TapesAround, a_tensor_that_is_passed_twice_gets_its_gradient_once) {
   const auto f = [](const Tensor& a, const Tensor& b) { return reduce_sum(tanh(a * b) * a); };
   const auto compiled = function(f);

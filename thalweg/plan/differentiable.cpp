@@ -261,7 +261,7 @@ const DifferentiableGraph::Pair& DifferentiableGraph::pair() {
   std::lock_guard lock(mutex_);
   if (pair_) return *pair_;
   Joint joint = trace_joint(graph_);
-  joint.graph = eliminate_common(simplify(prune(std::move(joint.graph))));
+  joint.graph = eliminate_common(simplify_for_gradients(prune(std::move(joint.graph))));
   Cut cut(joint.graph, graph_.arguments.size(), graph_.results.size());
   auto pair = std::make_shared<Pair>();
   pair->results = graph_.results.size();
