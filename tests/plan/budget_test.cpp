@@ -243,10 +243,110 @@ double seconds_to_refuse(int layers) {
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
+// A recurrence unrolled by hand: every turn makes a part of the gradient, which is added where the sum stands.
+TEST(Budget, a_weight_with_many_uses_has_one_sum_of_gradients) {
+  constexpr std::int64_t side = 512, uses = 32, examples = 64, weights = side * side * 4;
+  Variable w(random::normal({side, side}, {.stddev = 0.03, .seed = 3}), {.name = "w"});
+  const auto make = [&](std::int64_t budget) {
+    return function(
+        [&](const Tensor& x) {
+          GradientTape tape;
+          Tensor h = x;
+          for (int i = 0; i < uses; ++i) h = tanh(matmul(h, w));
+          return Tensor(tape.gradient(reduce_mean(square(h)), w));
+        },
+        {.memory_budget = budget});
+  };
+  const Tensor x = random::normal({examples, side}, {.seed = 5});
+  const auto step = make(0);
+  const auto& compiled = step.plan(x).state().compiled;
+  const std::int64_t activations = (uses + 8) * examples * side * 4;
+  EXPECT_LT(compiled.executable->workspace(), activations + 3 * weights);
+  const Tensor gradient = step(x);
+  EXPECT_EQ(step.stats().measured_peak_bytes, step.plan(x).peak_bytes());
+
+  GradientTape tape;
+  Tensor h = x;
+  for (int i = 0; i < uses; ++i) h = tanh(matmul(h, w));
+  EXPECT_TRUE(same_bits(gradient, Tensor(tape.gradient(reduce_mean(square(h)), w))));
+
+  const Tensor many = random::normal({1024, side}, {.seed = 6});
+  const auto in_parts = make(8 * weights);
+  EXPECT_TRUE(near(in_parts(many), step(many), 1e-5));
+  EXPECT_GT(in_parts.plan(many).micro_batches(), 1);
+}
+
+TEST(Budget, a_layer_with_many_uses_has_one_sum_of_gradients) {
+  nn::Sequential shared({nn::dense(384, relu)});
+  shared(ones({1, 384}));
+  optim::SGD sgd({.learning_rate = 0.01});
+  const auto step = function([&](const Tensor& x) {
+    GradientTape tape;
+    Tensor h = x;
+    for (int i = 0; i < 24; ++i) h = h + shared(h);
+    const Tensor loss = reduce_mean(square(h));
+    sgd.apply(tape.gradient(loss, shared.trainable_variables()), shared.trainable_variables());
+    return loss;
+  });
+  const std::int64_t activations = (2 * 24 + 8) * 32 * 384 * 4;
+  EXPECT_LT(step.plan(Spec{f32, {32, 384}}).state().compiled.executable->workspace(), activations + 3 * 384 * 384 * 4);
+}
+
 TEST(Budget, of_a_deep_model_is_refused_in_time) {
   seconds_to_refuse(100);
   const double few = seconds_to_refuse(150), many = seconds_to_refuse(1200);
   EXPECT_LT(many, 20 * few + 0.25) << few << "; 64 times that if every node looks at all others";
+}
+
+// Plans of one function run in the same memory: what is there for a larger one is not what a smaller one needs, and
+// where there is a budget it goes before a plan exceeds it.
+TEST(Budget, of_a_small_plan_after_a_large_one_is_measured_to_the_byte) {
+  const auto held = [] {
+    for (const auto& owner : config::memory_info().owners)
+      if (owner.name == "arena") return owner.bytes;
+    return std::int64_t{0};
+  };
+  const std::int64_t before = held();
+  for (const std::int64_t budget : {std::int64_t{0}, KiB(600)}) {
+    const auto f = function(
+        [](const Tensor& x) {  // tall matrices take an arena, wide ones a result as large as that
+          const Tensor y = cumsum(exp(x), {.axis = 0}) * reverse(x, 0);
+          return x.shape()[0] > x.shape()[1] ? reduce_sum(y) : y;
+        },
+        {.memory_budget = budget});
+    const Tensor large = ones({2000, 20}), small = ones({300, 20}), wide = ones({20, 2000});
+    for (const auto& x : {large, small, wide, large, wide, small}) {
+      f(x);
+      EXPECT_EQ(f.stats().measured_peak_bytes, f.plan(x).peak_bytes()) << x.shape();
+      const auto& plan = f.plan(x).state().compiled;
+      const std::int64_t most = budget > 0 ? budget : MiB(1);
+      EXPECT_LE(plan.state_bytes + plan.result_bytes + held() - before, most) << x.shape();
+    }
+    EXPECT_LT(f.plan(small).peak_bytes(), f.plan(large).peak_bytes() / 4);
+    EXPECT_GT(f.plan(large).peak_bytes() + f.plan(wide).state().compiled.result_bytes, KiB(600));
+  }
+}
+
+// Results that are views, arguments or each other are copied at the end of a plan, which recomputation looks at too.
+TEST(Budget, of_results_that_are_copied_is_kept) {
+  Variable w(random::normal({64, 64}, {.stddev = 0.1, .seed = 1}), {.name = "w"});
+  const auto f = [&](const Tensor& x) {
+    GradientTape tape;
+    Tensor h = x;
+    for (int i = 0; i < 6; ++i) h = tanh(matmul(h, w));
+    const Tensor gradient = tape.gradient(reduce_sum(h * h), w);
+    std::vector<Tensor> all{gradient, reshape(gradient, {4096}), x};
+    for (int i = 0; i < 300; ++i) all.push_back(slice(gradient, {i % 64, 0}, {1, -1}));
+    return all;
+  };
+  const Tensor x = random::normal({512, 64}, {.seed = 2});
+  const auto free = function(f);
+  const auto want = free(x);
+  const auto& whole = free.plan(x);
+  const std::int64_t fixed = whole.state().compiled.state_bytes + whole.state().compiled.result_bytes;
+  const auto bounded = function(f, {.memory_budget = fixed + (whole.peak_bytes() - fixed) * 6 / 10});
+  const auto got = bounded(x);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(near(got[i], want[i], 1e-5)) << i;
 }
 
 TEST(Budget, of_several_signatures_is_kept_by_each) {

@@ -56,6 +56,30 @@ TEST(Overwrite, a_value_on_the_way_to_an_update_takes_the_memory_of_the_variable
   });
 }
 
+// A row of a value that dies is read for every other row: the result may not take its place.
+TEST(Overwrite, a_value_whose_rows_are_read_again_and_again_stays) {
+  for (const DType dtype : {f32, f64, f16, i32}) {
+    const auto differences = [&](const Tensor& x) {
+      const Tensor y = cumsum(x, {.axis = 0});
+      const Tensor z = y - slice(y, {0, 0}, {1, -1}), once_more = reverse(z, 0);
+      const Tensor rows = tensor_scatter_nd_add(once_more, tensor({{1L}, {2L}}), slice(once_more, {1, 0}, {2, -1}));
+      return reduce_max(rows * 2 - slice(rows, {3, 0}, {1, -1}), {.axes = {0}});
+    };
+    const Tensor x = cast(start * 100, dtype);
+    EXPECT_TRUE(testing::same_bits(function(differences)(x), differences(x))) << dtype;
+  }
+  expect_same([](Variable& w, const Tensor& rows) {
+    const Tensor half = w * 0.5;
+    w.assign(tanh(cumsum(half)) - slice(w.value(), {1, 0}, {1, -1}));
+    return reduce_sum(w.value()) + reduce_sum(rows);
+  });
+  expect_same([](Variable& w, const Tensor& rows) {
+    const Tensor half = put_rows(w * 0.5, numbers, rows);
+    w.assign(put_rows(half, numbers + 1, slice(half, {4, 0}, {2, -1})));
+    return reduce_sum(w.value());
+  });
+}
+
 TEST(Overwrite, a_step_that_fails_later_changes_nothing) {
   Variable w(start, {.name = "w"});
   const auto by_node = function([&](const Tensor& place) {

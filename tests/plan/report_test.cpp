@@ -219,6 +219,7 @@ TEST(Report, an_infeasible_budget_answers_with_numbers) {
     EXPECT_EQ(none.answer().largest_batch, 0);
     EXPECT_EQ(none.answer().largest.size(), 3u);
     expect_contains(none.what(), "smallest feasible budget");
+    expect_contains(none.what(), "not even one example fits");
     const json found = json::parse(none.json());
     EXPECT_FALSE(found["feasible"]);
     EXPECT_EQ(found["smallest_feasible_bytes"], none.answer().smallest_feasible_bytes);
@@ -252,6 +253,8 @@ TEST(Report, the_largest_batch_is_exact_where_the_batch_cannot_be_cut) {
     ASSERT_TRUE(none.answer().largest_batch.has_value());
     const std::int64_t most = *none.answer().largest_batch;
     EXPECT_GT(most, 1);
+    expect_contains(none.what(),
+                    "a batch of " + std::to_string(most) + " fits, and one of " + std::to_string(most + 1));
     EXPECT_LE(make(budget).plan(examples(most)).peak_bytes(), budget);
     EXPECT_THROW(make(budget).plan(examples(most + 1)), tw::InfeasibleBudget);
   }

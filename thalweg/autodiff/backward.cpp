@@ -56,9 +56,17 @@ void check_gradient(const Record& record, int i, const Gradient& gradient) {
 class Pass {
  public:
   Pass(const std::vector<Tensor>& targets, const std::vector<Tensor>& seeds, const std::vector<SourceIds>& sources) {
+    bool mixed = false;  // a value that was read is also asked for by itself
     for (const auto& source : sources)
-      for (auto id : source.ids) is_source_[id] = 1;
-    for (std::size_t i = 0; i < targets.size(); ++i) accumulate(gradients_[targets[i].id()], seeds[i]);
+      for (auto id : source.ids) {
+        std::uint64_t& first = is_source_[id];
+        mixed |= first != 0 && first != source.ids[0];
+        first = source.ids[0];
+      }
+    if (mixed)
+      for (const auto& source : sources)
+        for (auto id : source.ids) is_source_[id] = id;
+    for (std::size_t i = 0; i < targets.size(); ++i) accumulate(sum_of(targets[i].id()), seeds[i]);
   }
 
   void visit(const Record& record, Needs needs) {
@@ -77,7 +85,7 @@ class Pass {
       if (!needs[i] || !result[i].defined()) continue;
       if (!result[i].is_sparse()) result[i] = sum_to(result[i], record.kept.input_spec(static_cast<int>(i)).shape);
       check_gradient(record, static_cast<int>(i), result[i]);
-      accumulate(gradients_[record.inputs[i]], result[i]);
+      accumulate(sum_of(record.inputs[i]), result[i]);
     }
   }
 
@@ -89,6 +97,12 @@ class Pass {
   }
 
  private:
+  // All values that were read of a variable share one sum: no part of its gradient waits for the others.
+  Gradient& sum_of(std::uint64_t id) {
+    const auto* first = is_source_.find(id);
+    return gradients_[first ? *first : id];
+  }
+
   // The complete gradient of an output; let go unless somebody asked for it.
   Tensor take(std::uint64_t id) {
     auto* gradient = gradients_.find(id);
@@ -99,7 +113,7 @@ class Pass {
   }
 
   IdMap<Gradient> gradients_;
-  IdMap<char> is_source_;
+  IdMap<std::uint64_t> is_source_;  // the first id of the source
 };
 
 }  // namespace

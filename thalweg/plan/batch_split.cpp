@@ -44,6 +44,14 @@ class States {
 
   const BatchState& operator[](ValueId value) const { return states_[static_cast<std::size_t>(value)]; }
   bool is_total(ValueId value) const { return (*this)[value].kind == Kind::sum || (*this)[value].kind == Kind::mean; }
+  // Whether it adds up totals of one loop: it may as well add up the parts that each turn makes.
+  bool adds_totals(const Node& node) const {
+    const bool adds = is_op(node, row_op(Row::add)) || (is_op(node, fused_info()) && only_adds(node));
+    return adds && std::ranges::all_of(node.inputs, [&](ValueId input) {
+             return is_total(input) && (*this)[input] == (*this)[node.inputs[0]] &&
+                    stage(input) == stage(node.inputs[0]) && graph_.spec(input) == graph_.spec(node.outputs[0]);
+           });
+  }
   // 0: known before any loop. Rows and totals of loop k have stage k; what follows from totals of loop k is known at
   // stage k + 1.
   int stage(ValueId value) const { return stage_[static_cast<std::size_t>(value)]; }
@@ -52,6 +60,12 @@ class States {
 
  private:
   BatchState& at(ValueId value) { return states_[static_cast<std::size_t>(value)]; }
+
+  static bool only_adds(const Node& fused) {
+    const Program& program = program_of(fused.op.get());
+    return program.constants.empty() &&
+           std::ranges::all_of(program.instructions, [](const Instruction& i) { return i.row == Row::add; });
+  }
 
   // The same number everywhere: cut along any axis it is a smaller one.
   bool is_fill(ValueId value) const {
@@ -92,6 +106,10 @@ class States {
     if (!any_rows && is_stretched(node)) {
       const std::int64_t rows = graph_.spec(node.outputs[0]).shape[0] / examples_;
       return set(node, {BatchState::of_rows(0, rows)}, ready);
+    }
+    if (!any_rows && adds_totals(node)) {
+      const ValueId first = node.inputs[0];
+      return set(node, BatchStates(node.outputs.size(), (*this)[first]), stage(first));
     }
     if (!any_rows) return set(node, BatchStates(node.outputs.size()), ready);
     if (!node.info->batch_rule) return blocked(node);
@@ -215,7 +233,7 @@ class Splitter {
       if (!runs_in_loop(node))
         for (ValueId input : node.inputs) wanted_outside.insert(input);
     for (const auto& node : graph_.nodes)
-      if (runs_in_loop(node))
+      if (runs_in_loop(node) && !states_.adds_totals(node))
         for (ValueId input : node.inputs)
           if (states_.is_total(input)) wanted_outside.insert(input);
     LoopPlan plan;
@@ -233,7 +251,8 @@ class Splitter {
                                     [&](ValueId output) { return needed.count(output) > 0; });
       if (!used || !runs_in_loop(node)) continue;
       for (ValueId input : node.inputs)
-        if (!states_.is_total(input)) needed.insert(input);  // those of the loops before are read, not made again
+        if (!states_.is_total(input) || states_.adds_totals(node))
+          needed.insert(input);  // those of the loops before are read, not made again
       nodes.push_back(&node);
     }
     plan.nodes.assign(nodes.rbegin(), nodes.rend());
@@ -247,7 +266,7 @@ class Splitter {
       if (seen.insert({&list, value}).second) list.push_back(value);
     };
     for (const Node* node : plan.nodes)
-      for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      for (std::size_t i = 0; i < node->inputs.size() && !states_.adds_totals(*node); ++i) {
         const ValueId input = node->inputs[i];
         if (is_cut(node, i)) {
           if (!fill_of(input)) add(plan.cut_in, input);

@@ -57,9 +57,7 @@ class Course {
     if (last_check_ > maker || last > maker) return false;
     if (last < maker) return true;
     const Node& node = graph_.nodes[static_cast<std::size_t>(maker)];
-    return node.info->in_place && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
-             return storages.root(input) != entry || graph_.spec(input) == graph_.spec(update);
-           });
+    return node.info->in_place && storages.may_take(graph_, node, entry);
   }
 
   const Storages storages;
@@ -134,7 +132,7 @@ class Ways {
     if (!node.info->in_place) return -1;
     for (ValueId input : node.inputs)
       if (graph_.spec(input) == graph_.spec(value) && course_.last_read(input) == maker && !taken_.has(input) &&
-          is_whole_work(input) && course_.may_overwrite(entry, input))
+          is_whole_work(input) && course_.storages.may_take(graph_, node, input) && course_.may_overwrite(entry, input))
         return input;
     return -1;
   }

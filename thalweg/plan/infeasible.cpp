@@ -24,9 +24,10 @@ std::string hint_of(const BudgetAnswer& answer, const std::string& obstacle) {
   const std::int64_t smallest = answer.smallest_feasible_bytes;
   std::string hint = fmt::format("smallest feasible budget {} bytes ({})", smallest, format_bytes(smallest));
   if (answer.largest_batch)
-    hint += *answer.largest_batch > 0 ? fmt::format("; at {} the largest batch is {}",
-                                                    format_bytes(answer.budget_bytes), *answer.largest_batch)
-                                      : "; no batch fits, not even one example";
+    hint += *answer.largest_batch > 0
+                ? fmt::format("; at {} a batch of {} fits, and one of {} does not", format_bytes(answer.budget_bytes),
+                              *answer.largest_batch, *answer.largest_batch + 1)
+                : "; not even one example fits";
   if (!obstacle.empty()) hint += "; the batch cannot be cut into parts: " + obstacle;
   return hint;
 }

@@ -75,7 +75,8 @@ class Planner {
           graph_.spec(input).bytes() != graph_.spec(output).bytes())
         continue;
       if (plan_.blocks[static_cast<std::size_t>(block)].interval.bytes != graph_.spec(output).bytes()) continue;
-      if (std::find(reused.begin(), reused.end(), block) == reused.end()) return block;
+      if (std::find(reused.begin(), reused.end(), block) == reused.end() && storages_.may_take(graph_, node, input))
+        return block;
     }
     return -1;
   }

@@ -53,7 +53,7 @@ struct BudgetAnswer {
   std::int64_t budget_bytes = 0;
   std::int64_t peak_bytes = 0;  // when everything is kept
   std::int64_t smallest_feasible_bytes = 0;
-  std::optional<std::int64_t> largest_batch = {};  // that fits the budget; none: the step is not made of examples
+  std::optional<std::int64_t> largest_batch = {};  // fits, one more does not; none: not of examples
   std::vector<MemoryItem> largest = {};            // at the worst moment, when everything is kept
 };
 

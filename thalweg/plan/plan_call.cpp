@@ -129,8 +129,9 @@ std::optional<CallOutcome> run_plan(PlanState& plan, const Tensors& arguments, L
   HostValues host(plan, plan.compiled.graph, call);
   const Turn turn(plan);
   if (is_outdated(plan)) return {};
-  std::byte* workspace = lane.workspace(plan.compiled.executable->workspace(), most_workspace(plan));
-  const std::int64_t held = plan.compiled.state_bytes + lane.bytes();
+  const std::int64_t needed = plan.compiled.executable->workspace();
+  std::byte* workspace = lane.workspace(needed, most_workspace(plan));
+  const std::int64_t held = plan.compiled.state_bytes + needed;  // a lane that is larger is so for another plan
   CallOutcome outcome;
   const Pointers inputs = bind_inputs(plan, arguments, host, outcome.variable_copies);
   memory::set_mark();  // every variable has memory of its own by now, which is what `held` counts

@@ -11,7 +11,6 @@ namespace thalweg {
 class Lane {
  public:
   std::byte* workspace(std::int64_t bytes, std::int64_t most);
-  std::int64_t bytes() const { return buffer_ ? buffer_->bytes() : 0; }
 
  private:
   Ref<Buffer> buffer_;

@@ -69,8 +69,9 @@ int find_boundary(const Graph& graph) {
   std::vector<Interval> intervals;
   for (const auto& block : memory.blocks)
     if (block.value >= 0) intervals.push_back(block.interval);
-  const auto live = live_bytes(intervals, std::max<int>(1, static_cast<int>(graph.nodes.size())));
-  return static_cast<int>(std::max_element(live.begin(), live.end()) - live.begin());
+  const auto live = live_bytes(intervals, std::max<int>(1, static_cast<int>(settled.nodes.size())));
+  const auto worst = static_cast<int>(std::max_element(live.begin(), live.end()) - live.begin());
+  return std::min(worst, static_cast<int>(graph.nodes.size()));  // behind these stand copies of results
 }
 
 Graph recompute_nodes(const Graph& graph, const Recomputation& choice) {

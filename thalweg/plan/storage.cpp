@@ -1,5 +1,6 @@
 #include "thalweg/plan/storage.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "thalweg/graph/rewrite.h"
@@ -18,6 +19,12 @@ Storages::Storages(const Graph& graph)
     roots_[to] = roots_[from];
     offsets_[to] = offsets_[from] + offset;
   }
+}
+
+bool Storages::may_take(const Graph& graph, const Node& node, ValueId value) const {
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    return root(input) != root(value) || graph.spec(input) == graph.spec(value);
+  });
 }
 
 }  // namespace thalweg

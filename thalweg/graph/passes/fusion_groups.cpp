@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t most_members = 48;   // more than a program has room for
 constexpr std::size_t most_visited = 512;  // nodes looked at before a merge is given up
+constexpr int few_parts = 4;               // of a sum, which may wait for each other
+constexpr std::int64_t few_bytes = KiB(256);
 
 bool computes_in(DType dtype) { return dtype == f32 || dtype == f64; }
 
@@ -48,7 +50,8 @@ FusionGroups::FusionGroups(const Graph& graph)
       kept_(graph.values.size(), false),
       elementwise_(graph.nodes.size(), false),
       group_of_(graph.nodes.size()),
-      scalars_(graph.values.size(), nullptr) {
+      scalars_(graph.values.size(), nullptr),
+      apart_(graph.nodes.size(), -1) {
   std::iota(group_of_.begin(), group_of_.end(), 0);
   for (const auto& constant : graph.constants)
     if (constant.tensor.rank() == 0 && is_float(constant.tensor.dtype()))
@@ -59,6 +62,46 @@ FusionGroups::FusionGroups(const Graph& graph)
     members_.push_back({static_cast<int>(i)});
     for (ValueId input : graph.nodes[i].inputs) users_[static_cast<std::size_t>(input)].push_back(static_cast<int>(i));
   }
+  find_long_sums();
+}
+
+// Sums of many parts that come one after the other, as the gradient of a weight with many uses is. Joined, they would
+// hold every part until the last one is there; apart, each is added where the sum stands.
+void FusionGroups::find_long_sums() {
+  struct Sum {
+    int before = -1;  // the sum without the last part
+    int parts = 2;
+  };
+  std::vector<Sum> sums(graph_.nodes.size());
+  std::vector<int> ready(graph_.nodes.size());  // by node: behind which other node its group could run
+  const OpInfo& add = row_op(Row::add);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    ready[i] = elementwise_[i] ? -1 : static_cast<int>(i);
+    if (elementwise_[i])
+      for (ValueId input : node.inputs)
+        if (const int maker = producer(input); maker >= 0)
+          ready[i] = std::max(ready[i], ready[static_cast<std::size_t>(maker)]);
+    if (!elementwise_[i] || !is_op(node, add)) continue;
+    const auto is_part = [&](ValueId input) {
+      return graph_.spec(input) == graph_.spec(node.outputs[0]) && producer(input) >= 0 &&
+             users_[static_cast<std::size_t>(input)].size() == 1 && !kept_[static_cast<std::size_t>(input)];
+    };
+    if (!is_part(node.inputs[0]) || !is_part(node.inputs[1])) continue;
+    for (ValueId input : node.inputs) {
+      const int before = producer(input);
+      const auto at = static_cast<std::size_t>(before);
+      if (is_op(graph_.nodes[at], add) && ready[at] < ready[i] && sums[at].parts >= sums[i].parts)
+        sums[i] = {before, sums[at].parts + 1};
+    }
+  }
+  for (std::size_t i = sums.size(); i-- > 0;) {
+    const auto [before, parts] = sums[i];
+    const std::int64_t bytes = parts * graph_.spec(graph_.nodes[i].outputs[0]).bytes();
+    if (before < 0 || parts <= few_parts || bytes < few_bytes) continue;
+    apart_[i] = before;
+    sums[static_cast<std::size_t>(before)].parts = parts;  // all links of one sum
+  }
 }
 
 bool FusionGroups::joinable(int node, int with) const {
@@ -68,7 +111,8 @@ bool FusionGroups::joinable(int node, int with) const {
          program_type(graph_, a) == program_type(graph_, b);
 }
 
-// Whether a path leads from the united nodes through others back to them; groups count as one node each.
+// Whether a path leads from the united nodes through others back to them; groups count as one node each. Paths through
+// groups that end before the first of them are too many to be followed: what comes back there is found in the end.
 bool FusionGroups::comes_back(const Members& united) const {
   const int first = united.front();
   std::vector<bool> in_union(graph_.nodes.size(), false);
@@ -121,7 +165,8 @@ void FusionGroups::merge_all(const std::function<bool(const Members&)>& accept) 
 }
 
 void FusionGroups::merge(int maker, int node, const std::function<bool(const Members&)>& accept) {
-  if (!joinable(maker, node) || &group(maker) == &group(node)) return;
+  if (!joinable(maker, node) || &group(maker) == &group(node) || apart_[static_cast<std::size_t>(node)] == maker)
+    return;
   Members united;
   std::merge(group(maker).begin(), group(maker).end(), group(node).begin(), group(node).end(),
              std::back_inserter(united));
@@ -146,7 +191,7 @@ std::vector<ValueId> FusionGroups::outputs_of(const Members& members) const {
 }
 
 // Among the groups whose inputs are made, the one whose last member was traced first.
-std::vector<FusionGroups::Members> FusionGroups::in_order() const {
+std::vector<FusionGroups::Members> FusionGroups::in_order() {
   std::vector<int> missing(members_.size(), 0);
   std::vector<std::vector<int>> feeds(members_.size());
   for (std::size_t g = 0; g < members_.size(); ++g) {
@@ -176,7 +221,32 @@ std::vector<FusionGroups::Members> FusionGroups::in_order() const {
     for (int next : feeds[static_cast<std::size_t>(g)])
       if (--missing[static_cast<std::size_t>(next)] == 0) ready.push(next);
   }
-  return order;
+  if (std::ranges::all_of(missing, [](int count) { return count == 0; })) return order;
+  take_apart_one_of(missing);
+  return in_order();
+}
+
+// Of the groups that wait for others, one that waits for itself: from any of them the way back ends in a circle.
+void FusionGroups::take_apart_one_of(const std::vector<int>& missing) {
+  const auto waits = [&](int group) { return missing[static_cast<std::size_t>(group)] > 0; };
+  auto g = static_cast<int>(std::ranges::find_if(missing, [](int count) { return count > 0; }) - missing.begin());
+  std::vector<bool> seen(missing.size(), false);
+  while (!seen[static_cast<std::size_t>(g)] || members_[static_cast<std::size_t>(g)].size() == 1) {
+    seen[static_cast<std::size_t>(g)] = true;
+    const auto before = [&]() -> int {
+      for (int member : members_[static_cast<std::size_t>(g)])
+        for (ValueId input : graph_.nodes[static_cast<std::size_t>(member)].inputs) {
+          const int maker = producer(input), from = maker < 0 ? g : group_of_[static_cast<std::size_t>(maker)];
+          if (from != g && waits(from)) return from;
+        }
+      return g;
+    };
+    g = before();
+  }
+  const Members apart = std::move(members_[static_cast<std::size_t>(g)]);
+  members_[static_cast<std::size_t>(g)].clear();
+  for (int member : apart)
+    group_of_[static_cast<std::size_t>(member)] = member, members_[static_cast<std::size_t>(member)] = {member};
 }
 
 }  // namespace thalweg

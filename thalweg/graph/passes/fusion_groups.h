@@ -19,7 +19,7 @@ class FusionGroups {
   // Merges every elementwise node with the groups that feed it, where `accept` likes the union.
   void merge_all(const std::function<bool(const Members&)>& accept);
   // All groups, single nodes included, in an order that can be run.
-  std::vector<Members> in_order() const;
+  std::vector<Members> in_order();
   // What the members make that somebody else needs.
   std::vector<ValueId> outputs_of(const Members& members) const;
 
@@ -32,10 +32,12 @@ class FusionGroups {
   const Members& group(int node) const {
     return members_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(node)])];
   }
+  void find_long_sums();
   bool joinable(int node, int with) const;
   bool is_load(int node) const;  // a cast from a 16-bit type
   void merge(int maker, int node, const std::function<bool(const Members&)>& accept);
   bool comes_back(const Members& united) const;
+  void take_apart_one_of(const std::vector<int>& missing);
 
   const Graph& graph_;
   std::vector<int> producers_;
@@ -45,6 +47,7 @@ class FusionGroups {
   std::vector<int> group_of_;            // by node
   std::vector<Members> members_;         // by group; empty: merged into another
   std::vector<const Tensor*> scalars_;   // by value
+  std::vector<int> apart_;               // by node: a node that it is not to be joined with; -1: none
 };
 
 }  // namespace thalweg
