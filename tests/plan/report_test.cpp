@@ -254,7 +254,7 @@ TEST(Report, the_largest_batch_is_exact_where_the_batch_cannot_be_cut) {
     const std::int64_t most = *none.answer().largest_batch;
     EXPECT_GT(most, 1);
     expect_contains(none.what(),
-                    "a batch of " + std::to_string(most) + " fits, and one of " + std::to_string(most + 1));
+                    "the largest batch is " + std::to_string(most) + ", one of " + std::to_string(most + 1) + " does not fit");
     EXPECT_LE(make(budget).plan(examples(most)).peak_bytes(), budget);
     EXPECT_THROW(make(budget).plan(examples(most + 1)), tw::InfeasibleBudget);
   }
