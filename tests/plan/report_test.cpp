@@ -253,8 +253,8 @@ TEST(Report, the_largest_batch_is_exact_where_the_batch_cannot_be_cut) {
     ASSERT_TRUE(none.answer().largest_batch.has_value());
     const std::int64_t most = *none.answer().largest_batch;
     EXPECT_GT(most, 1);
-    expect_contains(none.what(),
-                    "the largest batch is " + std::to_string(most) + ", one of " + std::to_string(most + 1) + " does not fit");
+    expect_contains(none.what(), "the largest batch is " + std::to_string(most) + ", one of " +
+                                     std::to_string(most + 1) + " does not fit");
     EXPECT_LE(make(budget).plan(examples(most)).peak_bytes(), budget);
     EXPECT_THROW(make(budget).plan(examples(most + 1)), tw::InfeasibleBudget);
   }
