@@ -45,6 +45,39 @@ TEST(TapesAround, gradients_of_third_order_pass_through_choices) {
   EXPECT_TRUE(testing::near(gradient_of(gradient_of(gradient_of(function(f))))(x), gradient_of(second)(x), 1e-11));
 }
 
+TEST(TapesAround, gradients_of_any_order_stop_where_they_are_stopped) {
+  const auto f = [](const Tensor& x) { return tanh(stop_gradient(x) * x + stop_gradient(x * x)) * x; };
+  const auto second = gradient_of(gradient_of(f));
+  const auto compiled = gradient_of(gradient_of(function(f)));
+  const Tensor x = tensor({0.3, 1.7});
+  EXPECT_TRUE(testing::near(gradient_of(function(f))(x), gradient_of(f)(x), 1e-12));
+  EXPECT_TRUE(testing::near(compiled(x), second(x), 1e-12));
+  EXPECT_TRUE(testing::near(gradient_of(compiled)(x), gradient_of(second)(x), 1e-11));
+}
+
+// The root's derivative at 0 is infinite: it must not meet zeros for a gradient that there is none of.
+TEST(TapesAround, results_that_nothing_is_made_of_take_no_part_in_gradients) {
+  Variable count(tensor({0.0, 0.0}), {.name = "count", .trainable = false});
+  const auto f = [&](const Tensor& x, const Tensor& z) {
+    count.assign(sqrt(x));
+    const Tensor both = x * z;
+    return std::tuple(reduce_sum(x * both), sqrt(both), gather(z, tensor({0L})));
+  };
+  const auto compiled = function(f);
+  const auto gradients = [](const auto& g, bool second) {
+    const Tensor x = tensor({0.0, 4.0}), z = tensor({1.0, 3.0});
+    GradientTape outer({.persistent = true}), tape({.persistent = true});
+    for (auto* t : {&outer, &tape}) t->watch(x), t->watch(z);
+    const auto [sum, root, row] = g(x, z);
+    std::vector<Tensor> all{tape.gradient(sum, x), tape.gradient(sum, z),
+                            tape.gradient(row, z, {.unconnected = Unconnected::zero})};
+    if (second) all.push_back(outer.gradient(reduce_sum(all[0] * all[1]), x));
+    return all;
+  };
+  const auto want = gradients(f, true), got = gradients(compiled, true);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(testing::near(got[i], want[i], 1e-12)) << i;
+}
+
 TEST(TapesAround, a_tensor_that_is_passed_twice_gets_its_gradient_once) {
   const auto f = [](const Tensor& a, const Tensor& b) { return reduce_sum(tanh(a * b) * a); };
   const auto compiled = function(f);

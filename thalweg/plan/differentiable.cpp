@@ -6,18 +6,14 @@
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/passes/passes.h"
+#include "thalweg/graph/rewrite.h"
 #include "thalweg/graph/trace.h"
-#include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/fill/fill_op.h"
+#include "thalweg/ops/registry.h"
 #include "thalweg/ops/reshape/reshape.h"
+#include "thalweg/ops/row_ops.h"
 
 namespace thalweg {
-
-// A gradient among the results of a backward graph: a dense one is one of them, a row-sparse one two, values and
-// indices.
-struct GradientResult {
-  int input;  // that it belongs to
-  bool is_sparse;
-};
 
 // The graph with residuals among its results, and its derivative.
 struct DifferentiableGraph::Pair {
@@ -44,17 +40,19 @@ struct CallOp {
     for (std::size_t i = pair.results; i < dy.size(); ++i)
       if (dy[i].defined()) return through_residuals(kept, dy);
     Tensors inputs;
+    std::vector<bool> given;
     for (int input : pair.reads_inputs) inputs.push_back(kept.input(input));
     for (int output : pair.reads_outputs) inputs.push_back(kept.output(output));
     for (int seed : pair.seeds) {
-      const auto& given = dy[static_cast<std::size_t>(seed)];
-      const Spec& spec = kept.output_spec(seed);
-      inputs.push_back(given.defined() ? given : zeros(spec.shape, spec.dtype));
+      const auto& gradient = dy[static_cast<std::size_t>(seed)];
+      given.push_back(gradient.defined());
+      if (given.back()) inputs.push_back(gradient);
     }
-    const Tensors found = pair.backward->call(inputs);
+    const auto [backward, gradients] = graph->backward(given);
+    const Tensors found = backward->call(inputs);
     Gradients result(static_cast<std::size_t>(kept.inputs()));
     std::size_t next = 0;
-    for (const auto [input, is_sparse] : pair.gradients) {
+    for (const auto [input, is_sparse] : gradients) {
       auto& gradient = result[static_cast<std::size_t>(input)];
       gradient =
           is_sparse ? Gradient(found[next], found[next + 1], kept.input_spec(input).shape) : Gradient(found[next]);
@@ -242,7 +240,69 @@ class Cut {
   std::vector<bool> late_;
 };
 
+// A backward graph without some of its seeds, the last arguments: those of results that nothing was made of. What only
+// these reach is not there, as on a tape; zeros would meet what may be infinite.
+DifferentiableGraph::Backward without_seeds(Graph graph, const std::vector<GradientResult>& gradients,
+                                            const std::vector<bool>& given) {
+  enum : char { early, late, missing };
+  std::vector<char> state(graph.values.size(), early);
+  const auto at = [&](ValueId value) -> char& { return state[static_cast<std::size_t>(value)]; };
+  const ValueIds arguments = graph.arguments;
+  const std::size_t first = arguments.size() - given.size();
+  graph.arguments.resize(first);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    at(arguments[first + i]) = given[i] ? late : missing;
+    if (given[i]) graph.arguments.push_back(arguments[first + i]);
+  }
+  std::vector<std::pair<ValueId, ValueId>> sums;  // and what is left of them
+  std::vector<Node> nodes;
+  nodes.swap(graph.nodes);
+  for (Node& node : nodes) {
+    const auto reads = [&](char which) {
+      return std::ranges::any_of(node.inputs, [&](ValueId input) { return at(input) == which; });
+    };
+    const bool lacks = reads(missing), is_there = reads(late) || !lacks;
+    for (ValueId output : node.outputs) at(output) = is_there ? late : missing;
+    if (!is_there) continue;
+    if (lacks && is_op(node, row_op(Row::add))) {
+      sums.emplace_back(node.outputs[0], node.inputs[at(node.inputs[0]) == missing ? 1 : 0]);
+      continue;
+    }
+    for (ValueId& input : node.inputs) {
+      if (at(input) != missing) continue;
+      const Spec spec = graph.spec(input);
+      input = graph.add_node(fill_info(), make_fill(spec.shape, 0, spec.dtype), {}, {spec}).outputs[0];
+      state.resize(graph.values.size(), early);
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+  DifferentiableGraph::Backward made;
+  const ValueIds results = std::exchange(graph.results, {});
+  std::size_t next = 0;
+  for (const auto& gradient : gradients)
+    for (const bool is_there = at(results[next]) != missing; const int part : {0, 1}) {
+      if (part == 1 && !gradient.is_sparse) break;
+      if (is_there) graph.results.push_back(results[next]);
+      if (is_there && part == 0) made.gradients.push_back(gradient);
+      ++next;
+    }
+  Replacements replaced(graph.values.size());  // zeros are among them by now
+  for (const auto& [sum, rest] : sums) replaced.set(sum, rest);
+  replaced.apply(graph);
+  made.graph = std::make_shared<DifferentiableGraph>(prune(std::move(graph)));
+  return made;
+}
+
 }  // namespace
+
+DifferentiableGraph::Backward DifferentiableGraph::backward(const std::vector<bool>& given) {
+  const auto& both = pair();
+  if (std::ranges::all_of(given, [](bool is_there) { return is_there; })) return {both.backward, both.gradients};
+  std::lock_guard lock(mutex_);
+  Backward& known = partial_[given];
+  if (!known.graph) known = without_seeds(both.backward->graph_, both.gradients, given);
+  return known;
+}
 
 Graph as_pure_graph(const Graph& traced) {
   Graph pure = traced;
@@ -261,7 +321,7 @@ const DifferentiableGraph::Pair& DifferentiableGraph::pair() {
   std::lock_guard lock(mutex_);
   if (pair_) return *pair_;
   Joint joint = trace_joint(graph_);
-  joint.graph = eliminate_common(simplify(prune(std::move(joint.graph))));
+  joint.graph = eliminate_common(simplify_for_gradients(prune(std::move(joint.graph))));
   Cut cut(joint.graph, graph_.arguments.size(), graph_.results.size());
   auto pair = std::make_shared<Pair>();
   pair->results = graph_.results.size();

@@ -2,11 +2,19 @@
 
 // A pure graph as an op that tapes can differentiate, to any order. While a tape watches, the call also returns what
 // its backward graph reads (residuals); that graph is derived on first need, and is again such a graph.
+#include <map>
 #include <mutex>
 
 #include "thalweg/graph/procedure.h"
 
 namespace thalweg {
+
+// A gradient among the results of a backward graph: a dense one is one of them, a row-sparse one two, values and
+// indices.
+struct GradientResult {
+  int input;  // that it belongs to
+  bool is_sparse;
+};
 
 class DifferentiableGraph : public std::enable_shared_from_this<DifferentiableGraph> {
  public:
@@ -18,11 +26,18 @@ class DifferentiableGraph : public std::enable_shared_from_this<DifferentiableGr
   std::int64_t residual_bytes();
   std::int64_t peak_bytes();
 
+  struct Backward {
+    std::shared_ptr<DifferentiableGraph> graph;
+    std::vector<GradientResult> gradients;  // its results
+  };
+
  private:
   struct Pair;
   friend struct CallOp;
   Tensors run(const Procedure& procedure, const Graph& graph, const Tensors& inputs) const;
   const Pair& pair();
+  // The derivative by the float results that are given; it takes no seeds of the others.
+  Backward backward(const std::vector<bool>& given);
   const Procedure& plain();
   std::shared_ptr<DifferentiableGraph> with_residuals();
 
@@ -30,6 +45,7 @@ class DifferentiableGraph : public std::enable_shared_from_this<DifferentiableGr
   std::mutex mutex_;
   std::shared_ptr<const Procedure> plain_;
   std::shared_ptr<const Pair> pair_;
+  std::map<std::vector<bool>, Backward> partial_;
   std::shared_ptr<DifferentiableGraph> with_residuals_;
 };
 

@@ -15,8 +15,9 @@ namespace {
 
 class Simplifier {
  public:
-  explicit Simplifier(Graph& graph)
+  Simplifier(Graph& graph, bool keeps_stops)
       : graph_(graph),
+        keeps_stops_(keeps_stops),
         replaced_(graph.values.size()),
         maker_(graph.values.size(), nullptr),
         ones_(graph.values.size()) {
@@ -73,7 +74,7 @@ class Simplifier {
 
   // The input that output 0 equals; -1: none.
   ValueId unchanged_input(const Node& node) const {
-    if (is_op(node, stop_gradient_info())) return node.inputs[0];
+    if (is_op(node, stop_gradient_info())) return keeps_stops_ ? -1 : node.inputs[0];
     const bool same_spec =
         node.outputs.size() == 1 && !node.inputs.empty() && graph_.spec(node.inputs[0]) == graph_.spec(node.outputs[0]);
     if (same_spec && (is_op(node, reshape_info()) || is_op(node, cast_info()) || is_op(node, broadcast_to_info())))
@@ -100,6 +101,7 @@ class Simplifier {
   }
 
   Graph& graph_;
+  const bool keeps_stops_;
   Replacements replaced_;
   std::vector<const Node*> maker_;
   std::vector<bool> ones_;
@@ -108,7 +110,12 @@ class Simplifier {
 }  // namespace
 
 Graph simplify(Graph graph) {
-  Simplifier(graph).run();
+  Simplifier(graph, false).run();
+  return prune(std::move(graph));
+}
+
+Graph simplify_for_gradients(Graph graph) {
+  Simplifier(graph, true).run();
   return prune(std::move(graph));
 }
 
