@@ -54,8 +54,8 @@ Tensor scan(Operands& o) {
 
 Tensor recompute(Operands& o) {
   const auto part = body(o);
-  return tw::recompute([&o, part](const Tensor& a, const Tensor& b) {
-    return o.machine.run_body(part, {a, b});
+  return tw::recompute([&machine = o.machine, part](const Tensor& a, const Tensor& b) {
+    return machine.run_body(part, {a, b});
   })(o.a, o.b);
 }
 

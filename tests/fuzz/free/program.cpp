@@ -79,7 +79,7 @@ class Choice {
       const bool may = may_have(kind, program) && (kind.traits & barred) == 0;
       const bool fits = width == Program::wide || (kind.traits & (width == Program::narrow ? shape_kept : mesh)) != 0;
       const bool comes = fits || dice.one_in(width == Program::narrow ? 8 : 40);
-      const int weight = kind.weight * factors[width == Program::meshed ? 2 : dice.below(6)];
+      const int weight = kind.weight * factors[width == Program::meshed ? 2 + dice.below(4) : dice.below(6)];
       sum_ += may && comes ? weight : 0;
       sums_.push_back(sum_);
     }
@@ -95,15 +95,21 @@ class Choice {
 };
 
 // Often the last value, so that programs are deep; or one of the last few, or any.
-int operand(Dice& dice, int known, const Program& program) {
-  if (program.width == Program::meshed) return known - 1 - dice.below(std::min(known, 6));
-  if (program.width == Program::narrow && dice.one_in(2)) return known - 1 - dice.below(std::min(known, 8));
+int any_operand(Dice& dice, int known, Program::Width width) {
+  if (width == Program::meshed || (width == Program::narrow && dice.one_in(2)))
+    return known - 1 - dice.below(std::min(known, 7));
   switch (dice.below(4)) {
     case 0: return dice.below(known);
     case 1: return known - 1 - dice.below(std::min(known, 6));
     case 2: return known - 1 - dice.below(std::min(known, 2));
     default: return known - 1;
   }
+}
+
+// Meshed programs leave the integers among the arguments alone.
+int operand(Dice& dice, int known, const Program& program) {
+  const int value = any_operand(dice, known, program.width);
+  return program.width == Program::meshed && value < arguments ? value % 2 : value;
 }
 
 Statement random_statement(Dice& dice, const Choice& choice, int known, const Program& program) {
@@ -131,8 +137,9 @@ Program random_program(unsigned seed) {
   program.exact = !dice.one_in(4);
   program.with_products = dice.one_in(2);
   program.with_tapes = !dice.one_in(3);
-  static const decltype(program.width) chances[] = {Program::wide, Program::wide, Program::narrow, Program::meshed};
-  program.width = chances[dice.below(4)];
+  static const Program::Width chances[] = {Program::wide, Program::wide, Program::narrow, Program::meshed,
+                                           Program::meshed};
+  program.width = chances[dice.below(5)];
   static const std::int64_t widths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
   program.features = widths[dice.below(10)];
   program.dtype = dice.one_in(3) ? tw::f64 : tw::f32;
@@ -145,7 +152,8 @@ Program random_program(unsigned seed) {
   program.calls = {n, other};
   if (other != n) program.calls.push_back(n);
   const Choice choice(dice, program, 0);
-  for (int count = 2 + dice.below(dice.one_in(3) ? 50 : 16), i = 0; i < count && choice.any(); ++i)
+  const int least = program.width == Program::meshed ? 8 : 2;
+  for (int count = least + dice.below(dice.one_in(3) ? 50 : 16), i = 0; i < count && choice.any(); ++i)
     program.statements.push_back(random_statement(dice, choice, arguments + i, program));
   const int known = arguments + static_cast<int>(program.statements.size());
   program.results.push_back(known - 1);

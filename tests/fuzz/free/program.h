@@ -79,7 +79,7 @@ struct Program {
   bool exact = true;           // eager and compiled are to have the same bits
   bool with_products = false;  // if exact: products of matrices instead of transposes
   bool with_tapes = false;     // if exact: tapes instead of loops
-  enum { wide, narrow, meshed } width = wide;
+  enum Width { wide, narrow, meshed } width = wide;
   unsigned seed = 0;
 
   bool has(unsigned trait) const;

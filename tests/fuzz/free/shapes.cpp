@@ -136,7 +136,7 @@ Kinds shape_kinds() {
   return {{"reshape", reshape, 0, 16},
           {"slice", slice, axes, 16},
           {"strided", strided, axes, 6},
-          {"moved", moved, axes | shape_kept | mesh, 25},
+          {"moved", moved, axes | shape_kept | mesh, 90},
           {"reverse", reverse, axes | shape_kept, 10},
           {"transpose", transpose, transposes | axes, 12},
           {"concat", concat, axes, 10},
