@@ -3,7 +3,7 @@
 namespace fuzz::free {
 namespace {
 
-constexpr std::int64_t most_elements = 6000;
+constexpr std::int64_t most_elements = 13000;
 
 std::unique_ptr<tw::optim::Optimizer> make_optimizer(int number) {
   // Large epsilons: else Adam turns the rounding of gradients near zero into steps of full size.

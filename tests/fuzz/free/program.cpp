@@ -146,6 +146,7 @@ Program random_program(unsigned seed) {
   program.optimizer = dice.below(8);
   const auto examples = [&]() -> std::int64_t {
     if (dice.one_in(40)) return 0;
+    if (dice.one_in(12)) return 100 + dice.below(300);
     return 1 + dice.below(dice.one_in(2) ? 9 : 96);
   };
   const auto n = examples(), other = dice.one_in(3) ? examples() : n;
@@ -160,6 +161,8 @@ Program random_program(unsigned seed) {
   for (int more = dice.below(program.width == Program::meshed ? 4 : 6); more > 0; --more)
     program.results.push_back(operand(dice, known, program));
   if (dice.one_in(6)) program.results.push_back(program.results[0]);
+  if (dice.one_in(10))  // many copies at the end
+    for (int i = 0; i < 20; ++i) program.results.push_back(operand(dice, known, program));
   program.tape_outside = !program.has(effects) && dice.one_in(2);
   return program;
 }
