@@ -17,6 +17,7 @@ Tensor reshape(Operands& o) {
     case 4: return tw::reshape(o.a, o.b.shape());
     default: {
       const int axis = any_axis(o, o.a);
+      if (shape.rank() == 0) return o.a;
       for (std::int64_t part : {2, 3, 5})
         if (shape[axis] % part == 0) return tw::reshape(o.a, shape.with(axis, part).inserted(axis, shape[axis] / part));
       return o.a;
