@@ -1,229 +1,25 @@
-// fuzz COUNT [FIRST]: runs random programs eagerly, compiled, compiled from a file, and compiled within budgets, and
-// compares them. The first one that differs is made as short as it can be, and printed.
-#include <cmath>
+// fuzz COUNT [FIRST [training | free]]: runs random programs eagerly, compiled, compiled from a file, and compiled
+// within budgets, and compares them. The first one that differs is made as short as it can be, and printed.
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <optional>
+#include <string>
 
-#include "tests/fuzz/program.h"
-#include "thalweg/core/ordinal.h"
-#include "thalweg/plan/file/step_file.h"
-#include "thalweg/plan/plan_state.h"
+#include "tests/fuzz/fuzz.h"
 
-namespace fuzz {
-namespace {
-
-// What a run leaves: losses, outputs, and the variables after the last step.
-using Outcome = std::vector<std::vector<double>>;
-
-std::unique_ptr<tw::optim::Optimizer> make_optimizer(Updates updates) {
-  // A large epsilon: else Adam turns the rounding of gradients near zero into steps of full size.
-  switch (updates) {
-    case Updates::sgd: return std::make_unique<tw::optim::SGD>(tw::optim::SGDOptions{.learning_rate = 0.05});
-    case Updates::momentum:
-      return std::make_unique<tw::optim::SGD>(tw::optim::SGDOptions{.learning_rate = 0.05, .momentum = 0.9});
-    default: return std::make_unique<tw::optim::Adam>(tw::optim::AdamOptions{.learning_rate = 0.01, .epsilon = 0.01});
-  }
-}
-
-class Training {
- public:
-  explicit Training(const Program& program)
-      : program_(program),
-        model_(make_model(program)),
-        variables_(model_.variables()),
-        data_(make_data(program)),
-        optimizer_(make_optimizer(program.updates)) {}
-
-  std::vector<tw::Tensor> step(const tw::Tensor& x, const tw::Tensor& ids, const tw::Tensor& y) {
-    tw::GradientTape tape;
-    const tw::Tensor output = forward(program_, model_, x, ids) + model_.sets[0].bias;  // some variable is always used
-    const tw::Tensor loss = tw::reduce_mean(tw::square(output - y));
-    // What only a branch that is not taken reads has no gradient when run at once, zeros when compiled.
-    const auto unconnected = program_.rounds() ? tw::Unconnected::zero : tw::Unconnected::none;
-    const auto gradients = tape.gradient(loss, variables_, {.unconnected = unconnected});
-    optimizer_->apply(gradients, variables_);
-    return {loss, output};
-  }
-
-  using Step = std::function<std::vector<tw::Tensor>(const tw::Tensor&, const tw::Tensor&, const tw::Tensor&)>;
-  Outcome run(const Step& call) {
-    Outcome outcome;
-    tw::random::set_seed(program_.seed);
-    for (int i = 0; i < program_.steps; ++i)
-      for (const auto& result : call(data_.x, data_.ids, data_.y)) outcome.push_back(numbers(result));
-    for (const auto& variable : variables_) outcome.push_back(numbers(variable.value()));
-    return outcome;
-  }
-  Outcome run_eagerly() {
-    return run([this](const tw::Tensor& x, const tw::Tensor& ids, const tw::Tensor& y) {
-      const tw::random::CallScope call(tw::random::next_ordinal());  // the numbers that a compiled call draws
-      return step(x, ids, y);
-    });
-  }
-  auto compiled_step(std::int64_t budget) {
-    return tw::function(
-        [this](const tw::Tensor& x, const tw::Tensor& ids, const tw::Tensor& y) { return step(x, ids, y); },
-        {.memory_budget = budget});
-  }
-  struct Compiled {
-    Outcome outcome;
-    std::int64_t peak, lasting;  // bytes; lasting: variables, constants and results, which no plan makes smaller
-    bool is_split;
-  };
-  // None: the budget is too small.
-  std::optional<Compiled> run_compiled(std::int64_t budget) {
-    const auto compiled = compiled_step(budget);
-    try {
-      const tw::Plan& plan = compiled.plan(data_.x, data_.ids, data_.y);
-      return Compiled{run([&](const auto&... arguments) { return compiled(arguments...); }), plan.peak_bytes(),
-                      plan.state().compiled.state_bytes + plan.state().compiled.result_bytes, plan.micro_batches() > 1};
-    } catch (const tw::Error& error) {
-      if (budget > 0 && error.code() == tw::ErrorCode::resource_exhausted) return std::nullopt;
-      throw;
-    }
-  }
-  // The results alone, of the compiled step after it went through a file.
-  Outcome run_loaded() {
-    const auto compiled = compiled_step(0);
-    compiled.plan(data_.x, data_.ids, data_.y);
-    tw::random::set_seed(program_.seed);
-    const tw::detail::FunctionCore& core = tw::FunctionHandle(compiled).core();
-    std::string bytes;
-    tw::write_step([&](const void* data, std::size_t count) { bytes.append(static_cast<const char*>(data), count); },
-                   {{{core.options(), core.graphs()}}, {}, nullptr});
-    const tw::StepFile file = tw::read_step(*tw::memory_source(bytes));
-    tw::detail::FunctionCore loaded(file.entries[0].options, file.entries[0].graphs, file.numbers);
-    const auto arguments = tw::detail::flattened(data_.x, data_.ids, data_.y);
-    Outcome outcome;
-    for (int i = 0; i < program_.steps; ++i)
-      for (const auto& result : loaded.call(arguments, [](const tw::detail::Flat& flat) { return flat; }).tensors)
-        outcome.push_back(numbers(result));
-    return outcome;
-  }
-
- private:
-  static std::vector<double> numbers(const tw::Tensor& tensor) { return tw::cast(tensor, tw::f64).to_vector<double>(); }
-
-  const Program& program_;
-  const Model model_;
-  const std::vector<tw::Variable> variables_;
-  const Data data_;
-  const std::unique_ptr<tw::optim::Optimizer> optimizer_;
-};
-
-// The largest difference, relative to the largest number of its tensor; a NaN where the other has none counts as 1.
-double difference(const Outcome& a, const Outcome& b) {
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    double off = 0, size = 1e-3;
-    for (std::size_t k = 0; k < a[i].size(); ++k) {
-      if (std::isnan(a[i][k]) && std::isnan(b[i][k])) continue;
-      const double distance = std::abs(a[i][k] - b[i][k]);
-      off = std::max(off, std::isnan(distance) ? 1.0 : distance);
-      size = std::max(size, std::abs(a[i][k]));
-    }
-    worst = std::max(worst, off / size);
-  }
-  return worst;
-}
-
-struct Counts {
-  int budgets = 0, split = 0, recomputed = 0;
-};
-
-// What is wrong with the program; empty: nothing.
-std::string fault(const Program& program, Counts& counts);
-
-// Whether two outcomes are close enough. Some programs blow up the rounding of f32: those are judged in f64.
-std::string judge(const Program& program, const char* what, double off, double allowed, Counts& counts) {
-  if (off <= allowed) return "";
-  if (program.dtype == tw::f32 && allowed > 0 && off < 1000 * allowed) {
-    Program exact = program;
-    exact.dtype = tw::f64;
-    return fault(exact, counts);
-  }
-  char text[160];
-  std::snprintf(text, sizeof(text), "%s differ by %.3g, allowed are %.3g", what, off, allowed);
-  return text;
-}
-
-std::string compare(const Program& program, Counts& counts) {
-  const Outcome eager = Training(program).run_eagerly();
-  const auto free = Training(program).run_compiled(0);
-  const double rounding = program.dtype == tw::f32 ? 1e-5 : 1e-12;
-  std::string wrong =
-      judge(program, "eager and compiled", difference(eager, free->outcome), program.rounds() ? rounding : 0, counts);
-  if (wrong.empty())
-    wrong = judge(program, "a file and its step", difference(Training(program).run_loaded(), free->outcome), 0, counts);
-  std::int64_t peak = free->peak;
-  for (double share : {0.97, 0.85, 0.6, 0.3}) {
-    if (!wrong.empty()) break;
-    const auto budget =
-        free->lasting + static_cast<std::int64_t>(share * static_cast<double>(free->peak - free->lasting));
-    const auto tight = Training(program).run_compiled(budget);
-    if (!tight) break;
-    ++counts.budgets, ++(tight->is_split ? counts.split : counts.recomputed);
-    if (tight->peak > budget || tight->peak > peak) return "a smaller budget took more memory";
-    peak = tight->peak;
-    wrong = judge(program, tight->is_split ? "compiled and split" : "compiled and recomputed",
-                  difference(free->outcome, tight->outcome), tight->is_split ? rounding : 0, counts);
-  }
-  return wrong;
-}
-
-std::string fault(const Program& program, Counts& counts) {
-  try {
-    return compare(program, counts);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
-
-// Statements go as long as the program stays faulty.
-Program shrunk(Program program) {
-  Counts counts;
-  const auto try_instead = [&](const Program& other) {
-    if (fault(other, counts).empty()) return false;
-    program = other;
-    return true;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = program.statements.size(); i-- > 0;) changed |= try_instead(program.without(i));
-  }
-  Program simpler = program;
-  simpler.updates = Updates::sgd, simpler.steps = 1;
-  try_instead(simpler);
-  for (simpler = program; simpler.examples > 1; simpler = program) {
-    simpler.examples /= 2;
-    if (!try_instead(simpler)) break;
-  }
-  return program;
-}
-
-int main(int count, unsigned first) {
-  Counts counts;
-  for (int i = 0; i < count; ++i) {
-    const Program program = random_program(first + static_cast<unsigned>(i));
-    const std::string what = fault(program, counts);
+int main(int arguments, char** argument) {
+  const int count = arguments > 1 ? std::atoi(argument[1]) : 300;
+  const auto first = static_cast<unsigned>(arguments > 2 ? std::atoi(argument[2]) : 1);
+  const std::string only = arguments > 3 ? argument[3] : "";
+  fuzz::Counts counts;
+  for (unsigned seed = first; seed < first + static_cast<unsigned>(count); ++seed) {
+    std::string what;
+    if (only != "free") what = fuzz::check_training(seed, counts);
+    if (only != "training" && what.empty()) what = fuzz::free::check(seed, counts);
     if (what.empty()) continue;
-    const Program shortest = shrunk(program);
-    std::printf("program %u: %s\nthe shortest program with a fault: %s\n%s", program.seed, what.c_str(),
-                fault(shortest, counts).c_str(), shortest.text().c_str());
+    std::printf("program %u: %s", seed, what.c_str());
     return 1;
   }
-  std::printf("%d programs agree; %d budgets met, %d by recomputation alone, %d by splitting the batch\n", count,
-              counts.budgets, counts.recomputed, counts.split);
+  std::printf("programs of %d seeds agree; %d budgets met, %d by recomputation alone, %d by splitting the batch\n",
+              count, counts.budgets, counts.recomputed, counts.split);
   return 0;
-}
-
-}  // namespace
-}  // namespace fuzz
-
-int main(int count, char** arguments) {
-  return fuzz::main(count > 1 ? std::atoi(arguments[1]) : 300,
-                    count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 1);
 }

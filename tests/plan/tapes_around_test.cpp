@@ -78,6 +78,30 @@ TEST(TapesAround, results_that_nothing_is_made_of_take_no_part_in_gradients) {
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(testing::near(got[i], want[i], 1e-12)) << i;
 }
 
+// A graph does not hold the rule: the derivative of what f computes would be another one.
+TEST(TapesAround, a_custom_gradient_is_refused_and_never_passed_over) {
+  const auto rule = [](const Tensor& x) {
+    const auto f = [](const std::vector<Tensor>& in) {
+      return std::pair(in[0] * 3, [](const Tensor& dy) { return std::vector<Tensor>{dy}; });
+    };
+    return custom_gradient(f, {x});
+  };
+  const Tensor x = tensor({1.f, 2.f});
+  for (const bool again : {false, true}) {
+    const auto f = function([&](const Tensor& a) { return again ? recompute(rule)(a) : rule(a); });
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = f(x);
+    expect_error(ErrorCode::unimplemented, {"custom_gradient", "inside of the function"}, [&] { tape.gradient(y, x); });
+    const auto inside = function([&](const Tensor& a) {
+      GradientTape own;
+      own.watch(a);
+      return own.gradient(rule(a), a);
+    });
+    EXPECT_EQ(inside(x).to_vector<float>(), std::vector<float>({1, 1}));
+  }
+}
+
 TEST(TapesAround, a_tensor_that_is_passed_twice_gets_its_gradient_once) {
   const auto f = [](const Tensor& a, const Tensor& b) { return reduce_sum(tanh(a * b) * a); };
   const auto compiled = function(f);

@@ -6,6 +6,7 @@
 #include "thalweg/autodiff/seed_map.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/ordinal.h"
+#include "thalweg/core/tracer.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/reshape/reshape.h"
 
@@ -136,6 +137,10 @@ struct Recompute {
 
 }  // namespace
 
+thread_local std::uint64_t traced_rules = 0;
+
+std::uint64_t custom_gradients_traced() { return traced_rules; }
+
 TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>& f, const TensorList& inputs,
                            const std::vector<Variable>& variables) {
   static const OpInfo info = make_host_op<CustomGradient>("custom_gradient");
@@ -149,6 +154,7 @@ TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>
                     "expected f to read the {} variables given, got a read of the trainable variable \"{}\"",
                     variables.size(), variable.name());
   }
+  traced_rules += any_symbolic(forward.outputs);
   const CustomGradient op{inputs.size(), variables.size(), std::move(forward.rule)};
   return show(info, op, with_values(inputs, variables), forward.outputs);
 }

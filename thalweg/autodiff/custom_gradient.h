@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <tuple>
 #include <utility>
@@ -20,6 +21,8 @@ struct CustomForward {
 };
 TW_API TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>& f, const TensorList& inputs,
                                   const std::vector<Variable>& variables);
+// On this thread so far: graphs do not hold the rules.
+std::uint64_t custom_gradients_traced();
 TW_API TensorList recompute(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs);
 
 inline TensorList as_list(Tensor tensor) { return {std::move(tensor)}; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thalweg/autodiff/records.h"
+#include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/passes/passes.h"
@@ -36,6 +37,9 @@ struct CallOp {
   }
 
   Gradients gradient(const Kept& kept, const Tensors& dy) const {
+    TW_CHECK(unimplemented, !graph->has_custom_gradient_, "function",
+             "take the gradient inside of the function, where the rule is called",
+             "it uses custom_gradient, whose rule a tape outside of a traced function does not see");
     const auto& pair = graph->pair();
     for (std::size_t i = pair.results; i < dy.size(); ++i)
       if (dy[i].defined()) return through_residuals(kept, dy);

@@ -19,7 +19,9 @@ struct GradientResult {
 class DifferentiableGraph : public std::enable_shared_from_this<DifferentiableGraph> {
  public:
   // The graph has neither variables nor host numbers; everything it reads is an argument.
-  explicit DifferentiableGraph(Graph graph) : graph_(std::move(graph)) {}
+  // has_custom_gradient: it was traced from one, whose rule it does not hold, and has no derivative.
+  explicit DifferentiableGraph(Graph graph, bool has_custom_gradient = false)
+      : graph_(std::move(graph)), has_custom_gradient_(has_custom_gradient) {}
 
   Tensors call(const Tensors& inputs);
   // Bytes beside the inputs: what a recorded call leaves for its backward pass, and the most that the two hold.
@@ -42,6 +44,7 @@ class DifferentiableGraph : public std::enable_shared_from_this<DifferentiableGr
   std::shared_ptr<DifferentiableGraph> with_residuals();
 
   const Graph graph_;
+  const bool has_custom_gradient_;
   std::mutex mutex_;
   std::shared_ptr<const Procedure> plain_;
   std::shared_ptr<const Pair> pair_;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "thalweg/autodiff/custom_gradient.h"
 #include "thalweg/autodiff/gradient_log.h"
 #include "thalweg/core/block_cache.h"
 #include "thalweg/core/check.h"
@@ -220,6 +221,7 @@ bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
   for (const auto& argument : arguments.tensors) symbols.tensors.push_back(trace.add_argument(argument.spec()));
+  const auto rules = detail::custom_gradients_traced();
   std::optional<GradientLog> log;
   if (options.check_against_eager) log.emplace();
   {
@@ -229,6 +231,7 @@ bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
     const TraceScope tracing_here(&trace);
     results = body(symbols);
   }
+  plan.has_custom_gradient = detail::custom_gradients_traced() != rules;
   const std::size_t own = results.tensors.size();
   if (log)
     for (const auto& [name, gradient] : log->entries()) {

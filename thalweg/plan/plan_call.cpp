@@ -162,8 +162,9 @@ bool is_watched(const PlanState& plan, const Tensors& arguments) {
 std::optional<Tensors> run_watched(PlanState& plan, const Tensors& arguments, std::uint64_t call) {
   check_alive(plan);
   check_arguments(plan, arguments);
-  std::call_once(plan.differentiable_once,
-                 [&] { plan.differentiable = std::make_shared<DifferentiableGraph>(as_pure_graph(plan.traced)); });
+  std::call_once(plan.differentiable_once, [&] {
+    plan.differentiable = std::make_shared<DifferentiableGraph>(as_pure_graph(plan.traced), plan.has_custom_gradient);
+  });
   check_watched_budget(plan);
   const Graph& graph = plan.traced;
   HostValues host(plan, graph, call);

@@ -26,6 +26,7 @@ struct PlanState {
   std::optional<std::uint64_t> seed = {};                 // of random ops; none: that of the process
   std::vector<std::shared_ptr<VariableGate>> gates;
   bool assigns = false;
+  bool has_custom_gradient = false;  // the graph does not hold its rule
   // Until the first step was compared with the eager one: the trace with all gradients as further results.
   std::unique_ptr<const Graph> with_gradients = {};
   std::vector<std::string> gradient_names = {};

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "thalweg/autodiff/custom_gradient.h"
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
@@ -18,19 +19,6 @@ namespace {
 static_assert(random::state_size * static_cast<std::int64_t>(sizeof(std::int64_t)) <= state_bytes);
 
 std::atomic<std::int64_t> bodies_made{0};
-
-// Stands in for the tapes while a body is traced, and notes a rule that its graph will not know of.
-class CustomGradientsNoted final : public Recorder {
- public:
-  CustomGradientsNoted() { recorders().push_back(this); }
-  void check(const OpInfo&, std::span<const Tensor>) override {}
-  void record(const OpCall& call) override { found |= std::string_view(call.info.name) == "custom_gradient"; }
-  void read(const Variable&, const Tensor&) override {}
-  bool found = false;
-
- private:
-  PauseRecording pause_;  // first in, last out: the noting recorder goes with the pause
-};
 
 double flops_of(const Graph& graph) {
   double total = 1;
@@ -86,13 +74,13 @@ TracedBody trace_body(const char* op, std::span<const Spec> arguments, detail::L
   Trace trace(op, tracer());
   TensorList symbols, results;
   for (const auto& spec : arguments) symbols.push_back(trace.add_argument(spec));
-  bool has_custom_gradient = false;
+  const auto rules = detail::custom_gradients_traced();
   {
-    const CustomGradientsNoted no_tapes;
+    const PauseRecording no_tapes;
     const TraceScope inside(&trace);
     results = f(symbols);
-    has_custom_gradient = no_tapes.found;
   }
+  const bool has_custom_gradient = detail::custom_gradients_traced() != rules;
   Graph graph = trace.finish(results);
   return {std::make_shared<const Body>(std::move(graph), sums, has_custom_gradient), trace.captured(),
           trace.captured_random_state()};
