@@ -257,4 +257,25 @@ TEST(ControlFile, a_body_with_a_custom_gradient_stays_without_one) {
   });
 }
 
+TEST(ControlFile, a_function_with_a_custom_gradient_stays_without_one) {
+  const Place place;
+  const auto f = function([](const Tensor& x) {
+    const auto rule = [](const List& in) { return std::pair(in[0] * 3, [](const Tensor& dy) { return List{dy}; }); };
+    return custom_gradient(rule, {x});
+  });
+  const Tensor x = tensor({1.f, 2.f});
+  f(x);
+  f.save(place.path);
+  const auto again = load_function(place.path);
+  const auto gradient = [&](const Tensor& at) {
+    GradientTape tape;
+    tape.watch(at);
+    const Tensor y = again(at)[0];
+    return tape.gradient(y, at);
+  };
+  expect_error(ErrorCode::unimplemented, {"custom_gradient"}, [&] { gradient(x); });
+  expect_error(ErrorCode::unimplemented, {"custom_gradient", "loaded"}, [&] { function(gradient)(x); });
+  EXPECT_TRUE(same_bits(function([&](const Tensor& at) { return again(at)[0]; })(x), f(x)));
+}
+
 }  // namespace thalweg::testing

@@ -310,6 +310,7 @@ std::shared_ptr<Plan> FunctionCore::State::make(const Flat& arguments, Body body
   plan->with_mask = with_mask;
   if (const auto found = saved_by_signature.find(signature); found != saved_by_signature.end()) {
     plan->traced = found->second->graph;
+    plan->has_custom_gradient = found->second->has_custom_gradient;
     plan->traced.precision = usable_precision(options.precision);
     plan->result_sizes = found->second->result_sizes;
     plan->seed = numbers->seed;
@@ -476,7 +477,8 @@ FunctionCore::SavedGraphs FunctionCore::graphs() const {
   for (auto entry = state_->entries.rbegin(); entry != state_->entries.rend(); ++entry) {
     const PlanState& plan = entry->plan->state();
     if (holds_retired(plan.traced)) continue;
-    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes, plan.traced, plan.with_mask};
+    SavedGraph saved{plan.scopes, plan.argument_sizes, plan.result_sizes,
+                     plan.traced, plan.with_mask,      plan.has_custom_gradient};
     graphs.push_back(std::make_shared<const SavedGraph>(std::move(saved)));
   }
   return graphs;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/dispatch.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/core/scopes.h"
 #include "thalweg/core/tracer.h"
@@ -131,6 +132,9 @@ class Renumbering {
 
 // Inside another function's trace the graph becomes part of that one.
 detail::Flat inlined(const SavedGraph& saved, const detail::Flat& arguments) {
+  TW_CHECK(unimplemented, !saved.has_custom_gradient || recorders().empty(), "function",
+           "call it outside of the tape, or take the gradient before it is saved",
+           "a loaded function that uses custom_gradient, whose rule is not in the file, is called under a tape");
   Graph graph = saved.graph;
   if (graph.random_state >= 0) Renumbering().run(graph, {graph.random_state});
   Tensors inputs = arguments.tensors;

@@ -13,6 +13,7 @@ struct SavedGraph {
   SmallVector<int, 4> argument_sizes, result_sizes;  // lengths of the lists among them
   Graph graph;                                       // before the passes
   bool with_mask = false;                            // the last argument may be the mask of the buckets
+  bool has_custom_gradient = false;                  // the graph does not hold its rule
 };
 
 // The signature that its calls have; see signature.h.

@@ -18,7 +18,7 @@
 
 namespace thalweg {
 
-inline constexpr std::uint32_t step_file_version = 7;
+inline constexpr std::uint32_t step_file_version = 8;
 
 // Where bytes come from: a file, or memory.
 class ByteSource {

@@ -49,6 +49,7 @@ void write_graph(ByteWriter& out, const SavedGraph& saved, const VariablePlaces&
   out.numbers<int>(saved.argument_sizes);
   out.numbers<int>(saved.result_sizes);
   out.flag(saved.with_mask);
+  out.flag(saved.has_custom_gradient);
   out.count(graph.variables.size());
   for (const auto& variable : graph.variables) {
     out.number(variables.at(variable.variable.id()));
@@ -66,6 +67,7 @@ SavedGraph read_graph(ByteReader& in, std::span<const Variable> variables, Conta
   saved.argument_sizes = in.numbers<int>();
   saved.result_sizes = in.numbers<int>();
   saved.with_mask = in.flag();
+  saved.has_custom_gradient = in.flag();
   read_variables(in, variables, saved.graph);
   saved.graph.random_state = in.number<ValueId>();
   const BodyTable bodies = read_bodies(in, data);
