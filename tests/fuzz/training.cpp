@@ -1,13 +1,10 @@
 // Training programs run eagerly, compiled, compiled from a file, and compiled within budgets.
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
 
-#include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/outcome.h"
 #include "tests/fuzz/program.h"
+#include "tests/fuzz/ways.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/plan/file/step_file.h"
 #include "thalweg/plan/plan_state.h"
@@ -65,11 +62,6 @@ class Training {
         [this](const tw::Tensor& x, const tw::Tensor& ids, const tw::Tensor& y) { return step(x, ids, y); },
         {.memory_budget = budget});
   }
-  struct Compiled {
-    Outcome outcome;
-    std::int64_t peak, lasting;  // bytes; lasting: variables, constants and results, which no plan makes smaller
-    bool is_split;
-  };
   // None: the budget is too small.
   std::optional<Compiled> run_compiled(std::int64_t budget) {
     const auto compiled = compiled_step(budget);
@@ -109,21 +101,7 @@ class Training {
   const std::unique_ptr<tw::optim::Optimizer> optimizer_;
 };
 
-// What is wrong with the program; empty: nothing.
-std::string fault(const Program& program, Counts& counts);
-
-// Whether two outcomes are close enough. Some programs blow up the rounding of f32: those are judged in f64.
-std::string judge(const Program& program, const char* what, double off, double allowed, Counts& counts) {
-  if (off <= allowed) return "";
-  if (program.dtype == tw::f32 && allowed > 0 && off < 1000 * allowed) {
-    Program exact = program;
-    exact.dtype = tw::f64;
-    return fault(exact, counts);
-  }
-  char text[160];
-  std::snprintf(text, sizeof(text), "%s differ by %.3g, allowed are %.3g", what, off, allowed);
-  return text;
-}
+}  // namespace
 
 std::string compare(const Program& program, Counts& counts) {
   const Outcome eager = Training(program).run_eagerly();
@@ -133,48 +111,25 @@ std::string compare(const Program& program, Counts& counts) {
       judge(program, "eager and compiled", difference(eager, free->outcome), program.rounds() ? rounding : 0, counts);
   if (wrong.empty())
     wrong = judge(program, "a file and its step", difference(Training(program).run_loaded(), free->outcome), 0, counts);
-  std::int64_t peak = free->peak;
-  for (double share : {0.97, 0.85, 0.6, 0.3}) {
-    if (!wrong.empty()) break;
-    const auto budget =
-        free->lasting + static_cast<std::int64_t>(share * static_cast<double>(free->peak - free->lasting));
-    const auto tight = Training(program).run_compiled(budget);
-    if (!tight) break;
-    ++counts.budgets, ++(tight->is_split ? counts.split : counts.recomputed);
-    if (tight->peak > budget || tight->peak > peak) return "a smaller budget took more memory";
-    peak = tight->peak;
-    wrong = judge(program, tight->is_split ? "compiled and split" : "compiled and recomputed",
-                  difference(free->outcome, tight->outcome), tight->is_split ? rounding : 0, counts);
-  }
-  return wrong;
+  if (!wrong.empty()) return wrong;
+  return compare_budgets(program, *free, rounding, true, counts,
+                         [&](std::int64_t budget) { return Training(program).run_compiled(budget); });
 }
 
-std::string fault(const Program& program, Counts& counts) {
-  try {
-    return compare(program, counts);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
+namespace {
 
 // Statements go as long as the program stays faulty.
 Program shrunk(Program program) {
-  Counts counts;
-  const auto try_instead = [&](const Program& other) {
-    if (fault(other, counts).empty()) return false;
-    program = other;
-    return true;
-  };
   for (bool changed = true; changed;) {
     changed = false;
-    for (std::size_t i = program.statements.size(); i-- > 0;) changed |= try_instead(program.without(i));
+    for (std::size_t i = program.statements.size(); i-- > 0;) changed |= try_instead(program, program.without(i));
   }
   Program simpler = program;
   simpler.updates = Updates::sgd, simpler.steps = 1;
-  try_instead(simpler);
+  try_instead(program, simpler);
   for (simpler = program; simpler.examples > 1; simpler = program) {
     simpler.examples /= 2;
-    if (!try_instead(simpler)) break;
+    if (!try_instead(program, simpler)) break;
   }
   return program;
 }

@@ -1,11 +1,8 @@
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 
 #include "tests/fuzz/free/machine.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/outcome.h"
+#include "tests/fuzz/ways.h"
 #include "thalweg/core/ordinal.h"
 #include "thalweg/plan/compare.h"
 #include "thalweg/plan/file/step_file.h"
@@ -32,15 +29,10 @@ class Session {
     if (program_.seed % 5 == 0) options.batch = {0};
     return tw::function([this](const List& inputs) { return machine_.run(inputs); }, options);
   }
-  struct Compiled {
-    Outcome outcome;
-    std::int64_t peak, lasting;  // bytes, of the largest plan; lasting: what no plan makes smaller
-    bool is_split;
-  };
   // None: the budget is too small.
   std::optional<Compiled> run_compiled(std::int64_t budget) {
     const auto f = compiled(budget);
-    Compiled result{{}, 0, 0, false};
+    Compiled result;  // bytes of the largest plan
     for (const auto& inputs : data_) {
       try {
         const tw::Plan& plan = f.plan(inputs);
@@ -141,20 +133,7 @@ class Session {
   std::vector<List> data_;
 };
 
-std::string fault(const Program& program, Counts& counts);
-
-// Whether two outcomes are close enough. Some programs blow up the rounding of f32: those are judged in f64.
-std::string judge(const Program& program, const char* what, double off, double allowed, Counts& counts) {
-  if (off <= allowed) return "";
-  if (program.dtype == tw::f32 && allowed > 0 && off < 1000 * allowed) {
-    Program wide = program;
-    wide.dtype = tw::f64;
-    return fault(wide, counts);
-  }
-  char text[160];
-  std::snprintf(text, sizeof(text), "%s differ by %.3g, allowed are %.3g", what, off, allowed);
-  return text;
-}
+}  // namespace
 
 std::string compare(const Program& program, Counts& counts) {
   Session session(program);
@@ -163,58 +142,33 @@ std::string compare(const Program& program, Counts& counts) {
   const double rounding = session.rounding();
   std::string wrong = judge(program, "eager and compiled", difference(eager, free->outcome),
                             program.exact && !program.tape_outside ? 0 : rounding, counts);
-  if (wrong.empty() && !program.tape_outside)
-    wrong = judge(program, "a file and its step", difference(Session(program).run_loaded(), free->outcome), 0, counts);
-  if (program.tape_outside) return wrong;  // with one a budget is not met but refused
-  std::int64_t peak = free->peak;
-  for (double share : {1.0, 0.97, 0.85, 0.6, 0.3}) {
-    if (!wrong.empty()) break;
-    const auto budget =
-        free->lasting + static_cast<std::int64_t>(share * static_cast<double>(free->peak - free->lasting));
-    const auto tight = Session(program).run_compiled(budget);
-    if (!tight && share == 1) return "a budget of what is needed was refused";
-    if (!tight) break;
-    ++counts.budgets, ++(tight->is_split ? counts.split : counts.recomputed);
-    if (tight->peak > budget || tight->peak > peak) return "a smaller budget took more memory";
-    peak = tight->peak;
-    if (tight->is_split && program.has(jumps)) continue;  // sums of parts are rounded otherwise: what then jumps, may
-    wrong = judge(program, tight->is_split ? "compiled and split" : "compiled and recomputed",
-                  difference(free->outcome, tight->outcome), tight->is_split ? rounding : 0, counts);
-  }
-  return wrong;
+  if (!wrong.empty() || program.tape_outside) return wrong;  // with a tape a budget is not met but refused
+  wrong = judge(program, "a file and its step", difference(Session(program).run_loaded(), free->outcome), 0, counts);
+  if (!wrong.empty()) return wrong;
+  const bool compares_split = !program.has(jumps);  // sums of parts are rounded otherwise: what then jumps, may
+  return compare_budgets(program, *free, rounding, compares_split, counts,
+                         [&](std::int64_t budget) { return Session(program).run_compiled(budget); });
 }
 
-std::string fault(const Program& program, Counts& counts) {
-  try {
-    return compare(program, counts);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
+namespace {
 
 // Statements and results go as long as the program stays faulty.
 Program shrunk(Program program) {
-  Counts counts;
-  const auto try_instead = [&](const Program& other) {
-    if (fault(other, counts).empty()) return false;
-    program = other;
-    return true;
-  };
   for (bool changed = true; changed;) {
     changed = false;
-    for (std::size_t i = program.statements.size(); i-- > 0;) changed |= try_instead(program.without(i));
+    for (std::size_t i = program.statements.size(); i-- > 0;) changed |= try_instead(program, program.without(i));
     for (std::size_t i = program.results.size(); i-- > 0 && program.results.size() > 1;) {
       Program fewer = program;
       fewer.results.erase(fewer.results.begin() + static_cast<std::ptrdiff_t>(i));
-      changed |= try_instead(fewer);
+      changed |= try_instead(program, fewer);
     }
   }
   Program simpler = program;
   simpler.calls = {program.calls[0]};
-  try_instead(simpler);
+  try_instead(program, simpler);
   for (simpler = program; simpler.calls.size() == 1 && simpler.calls[0] > 1; simpler = program) {
     simpler.calls[0] /= 2;
-    if (!try_instead(simpler)) break;
+    if (!try_instead(program, simpler)) break;
   }
   return program;
 }

@@ -140,8 +140,8 @@ class Tiles {
 
   // What the program will read in the places of the product, of which one array is fetched meanwhile: a product of 32
   // rows leaves memory the time for about a third of what an Adam update reads, and the program's own streams keep it
-  // busy for the rest. More than that the product would wait for. [32, 1536]^T [32, 384] with its update on two threads
-  // of a Zen 5, by turns: 231 us, 274 where all three are fetched, 245 where none is.
+  // busy for the rest. More than that the product would wait for. A step of gpt-nano on 32 tokens, two threads of a Zen
+  // 5: 8.6 ms, 9.4 where all three are fetched, 8.9 where none is.
   const T* read_next(const FusedProduct& op, Arrays in) const {
     if (on_tiles_ || cpu::has_large_cache()) return nullptr;
     const Spec product{dtype_of<T>(), Shape{m_, n_}};
