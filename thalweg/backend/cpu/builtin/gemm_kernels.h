@@ -19,7 +19,7 @@ struct Product {
   bool accumulate;
   const T* panels = nullptr;  // what pack_panels made of b, which is then not read
   bool b_in_place = false;    // few rows: B, which comes from memory, is read as it lies and ahead of its use
-  const T* fetch = nullptr;  // laid out as C: what is read next, to be in the caches when C is there
+  const T* fetch = nullptr;   // laid out as C: what is read next, to be in the caches when C is there
 };
 
 inline constexpr std::int64_t kBlockRows = 252;   // of A packed at a time: a multiple of the panels of 6 and 14 rows
