@@ -25,8 +25,8 @@ std::string hint_of(const BudgetAnswer& answer, const std::string& obstacle) {
   std::string hint = fmt::format("smallest feasible budget {} bytes ({})", smallest, format_bytes(smallest));
   if (answer.largest_batch)
     hint += *answer.largest_batch > 0
-                ? fmt::format("; at {} the largest batch is {}, one of {} does not fit", format_bytes(answer.budget_bytes),
-                              *answer.largest_batch, *answer.largest_batch + 1)
+                ? fmt::format("; at {} the largest batch is {}, one of {} does not fit",
+                              format_bytes(answer.budget_bytes), *answer.largest_batch, *answer.largest_batch + 1)
                 : "; not even one example fits";
   if (!obstacle.empty()) hint += "; the batch cannot be cut into parts: " + obstacle;
   return hint;
