@@ -8,6 +8,7 @@
 #include "thalweg/core/thread_pool.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/plan/batch_split.h"
+#include "thalweg/plan/early_slopes.h"
 #include "thalweg/plan/group_updates.h"
 #include "thalweg/plan/join_products.h"
 #include "thalweg/plan/micro_batches.h"
@@ -91,6 +92,8 @@ Draft make_draft(Graph graph, int effort) {
                                              : best_segments(draft.graph, boundary, (effort - 3) / 4.0);
     draft.recomputed = choice.values(draft.graph);
     draft.graph = schedule(recompute_nodes(draft.graph, choice));
+  } else {
+    draft.graph = take_slopes_early(std::move(draft.graph));
   }
   draft.boundary = settle_outputs(draft.graph);
   draft.graph = group_updates(std::move(draft.graph));  // by now all updates that are left write their variables
