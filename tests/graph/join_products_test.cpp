@@ -93,8 +93,9 @@ TEST(JoinProducts, no_workspace_takes_more_than_the_product_would) {
   const Program program{2, {}, {{Row::subtract, {0, 1, -1}}}, {2}};
   const auto op = make_fused_product(make_fused(program, {}).get(), 1);
   const int before = config::threads();
-  const std::int64_t sizes[][3] = {{1, 3, 16384},  {1, 182, 182},   {16, 256, 128}, {96, 192, 192},
-                                   {32, 256, 256}, {128, 256, 256}, {64, 256, 512}, {128, 1024, 1024}};
+  const std::int64_t sizes[][3] = {{1, 3, 16384},    {1, 182, 182},    {16, 256, 128},   {96, 192, 192},
+                                   {32, 256, 256},   {128, 256, 256},  {64, 256, 512},   {128, 1024, 1024},
+                                   {512, 784, 1024}, {300, 450, 1024}, {512, 1024, 1024}};
   for (const int threads : {1, 2, 16})
     for (const auto& [depth, m, n] : sizes) {
       config::set_threads(threads);
@@ -108,6 +109,26 @@ TEST(JoinProducts, no_workspace_takes_more_than_the_product_would) {
           << depth << " " << w.shape;
     }
   config::set_threads(before);
+}
+
+// Deeper than panels are packed at once, and with columns that fill no vector.
+TEST(JoinProducts, deep_factors_of_long_rows_are_joined) {
+  Variable w(random::normal({460, 1030}, {.seed = 1}), {.name = "w"});
+  const Tensor x = random::normal({300, 460}, {.seed = 2}), y = random::normal({300, 1030}, {.seed = 3});
+  const auto step = [&](const Tensor& a, const Tensor& b) {
+    w.assign_sub(matmul(a, b, {.transpose_a = true}) * 0.5f);
+    return List{};
+  };
+  const Tensor want = w.value() - matmul(x, y, {.transpose_a = true}) * 0.5f;
+  const auto compiled = function(step);
+  const bool joined = compiled.plan(x, y).dump("plan").find("fused_product") != std::string::npos;
+  EXPECT_EQ(joined, fused_product_pays(f32, 300, 460, 1030));
+  compiled(x, y);
+  EXPECT_LT(reduce_max(abs(w.value() - want)).item<float>(), 1e-4f);
+  for (const auto& [depth, m, n] :
+       std::vector<std::array<std::int64_t, 3>>{{513, 4096, 4096}, {300, 449, 1030}, {300, 460, 1023}})
+    EXPECT_FALSE(fused_product_pays(f32, depth, m, n)) << depth << " " << m << " " << n;
+  EXPECT_FALSE(fused_product_pays(f64, 300, 460, 1030));
 }
 
 // As a file may have it, though no trace does.

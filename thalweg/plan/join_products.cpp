@@ -45,19 +45,18 @@ class Joiner {
   }
 
  private:
-  // a^T b with few rows in both.
+  // a^T b of a depth at which its update is better made of the factors.
   bool is_shallow_gradient(const Node& node) const {
     if (!is_op(node, matmul_info()) || !integer_field(node, "transpose_a") || integer_field(node, "transpose_b"))
       return false;
     const Spec &a = graph_.spec(node.inputs[0]), &b = graph_.spec(node.inputs[1]);
     if ((a.dtype != f32 && a.dtype != f64) || a.rank() != 2 || b.rank() != 2) return false;
     const std::int64_t depth = a.shape[0], m = a.shape[1], n = b.shape[1];
-    const bool few = depth > 0 && depth <= deepest_fused_product && 2 * depth <= std::min(m, n);
     const bool steady = std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
       return changing_[static_cast<std::size_t>(storages_.root(input))];
     });
     const std::int64_t product = m * n * size_of(a.dtype), factors = held(node.inputs[0]) + held(node.inputs[1]);
-    return few && steady && m * n >= smallest_product && factors <= product;
+    return fused_product_pays(a.dtype, depth, m, n) && steady && m * n >= smallest_product && factors <= product;
   }
 
   // Bytes that live as long as the factor does: of a view those of all that it looks at.

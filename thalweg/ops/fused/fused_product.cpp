@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thalweg/backend/cpu/amx/panels.h"
+#include "thalweg/backend/cpu/amx/tiles.h"
 #include "thalweg/backend/cpu/builtin/gemm_kernels.h"
 #include "thalweg/backend/cpu/caches.h"
 #include "thalweg/backend/cpu/slots.h"
@@ -14,6 +15,8 @@
 
 namespace thalweg {
 namespace {
+
+constexpr std::int64_t few_rows = 128;  // of both factors
 
 struct FusedProduct {
   FusedProgram fused;
@@ -65,7 +68,7 @@ template <class T>
 class Tiles {
  public:
   Tiles(const Shape& a, const Shape& b) : depth_(a[0]), m_(a[1]), n_(b[1]) {
-    on_tiles_ = std::is_same_v<T, float> && cpu::amx::Panels::pays(depth_, m_, n_) &&
+    on_tiles_ = std::is_same_v<T, float> && depth_ <= few_rows && cpu::amx::Panels::pays(depth_, m_, n_) &&
                 panels().bytes() + panels().scratch_bytes() + bytes(cpu::amx::kStrip * n_) <= bytes(m_ * n_);
     const std::int64_t tile = depth_ > 64 ? kDeepTile : kTile;
     rows_ = std::clamp<std::int64_t>(tile / std::max<std::int64_t>(n_, 1), 1, cpu::builtin::kBlockRows);
@@ -111,13 +114,12 @@ class Tiles {
   }
 
   void pack(const T* b, T* panels) const {
-    static_assert(deepest_fused_product <= cpu::builtin::kBlockDepth);  // panels of some columns lie together
-    parallel_ranges(cpu::ceil_div(n_, 64), cpu::ceil_div(kTile, 64 * (depth_ + 1)),
+    constexpr std::int64_t at_once = cpu::builtin::kPanelColumns;
+    cpu::builtin::Product<T> product{};
+    product.n = n_, product.k = depth_, product.b = b, product.b_depth = n_, product.b_column = 1;
+    parallel_ranges(cpu::ceil_div(n_, at_once), cpu::ceil_div(kTile, at_once * (depth_ + 1)),
                     [&](std::int64_t begin, std::int64_t end) {
-                      cpu::builtin::Product<T> columns{};
-                      columns.n = std::min(64 * end, n_) - 64 * begin, columns.k = depth_;
-                      columns.b = b + 64 * begin, columns.b_depth = n_, columns.b_column = 1;
-                      cpu::builtin::pack_panels(columns, panels + 64 * begin * depth_);
+                      cpu::builtin::pack_panels(product, at_once * begin, std::min(at_once * end, n_), panels);
                     });
   }
 
@@ -222,6 +224,11 @@ Tensors reference(const FusedProduct& op, const Tensors& in) {
 }  // namespace
 
 TW_DEFINE_OP(fused_product, FusedProduct)
+
+bool fused_product_pays(DType dtype, std::int64_t depth, std::int64_t m, std::int64_t n) {
+  if (depth <= few_rows) return depth > 0 && 2 * depth <= std::min(m, n);
+  return dtype == f32 && depth <= deepest_fused_product && 3 * depth <= 2 * m && n >= 1024 && !cpu::amx::usable();
+}
 
 std::shared_ptr<const void> make_fused_product(const void* fused, std::int64_t product) {
   return std::make_shared<const FusedProduct>(FusedProduct{fused_of(fused), product});

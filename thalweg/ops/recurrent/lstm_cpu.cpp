@@ -53,7 +53,7 @@ Product<T> state_product(const LstmShape& s, const T* recurrent) {
 template <class T>
 void pack(Product<T>& product, std::byte* memory) {
   T* panels = reinterpret_cast<T*>(memory);
-  cpu::builtin::pack_panels(product, panels);
+  cpu::builtin::pack_panels(product, 0, product.n, panels);
   product.panels = panels;
 }
 

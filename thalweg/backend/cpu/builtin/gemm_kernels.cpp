@@ -136,7 +136,7 @@ std::int64_t panel_width(std::int64_t columns) {
   return columns <= static_cast<std::int64_t>(HWY_LANES(T)) ? HWY_LANES(T) : 2 * HWY_LANES(T);
 }
 
-// Where the panel at (depth p, column j) lies among those of pack_all.
+// Where the panel at (depth p, column j) lies among those of pack_columns.
 template <class T>
 std::int64_t panel_offset(const Product<T>& product, std::int64_t p, std::int64_t depth, std::int64_t j) {
   const std::int64_t wide = 2 * HWY_LANES(T), whole = product.n / wide * wide;
@@ -152,10 +152,11 @@ void pack_panel_of(const Product<T>& product, std::int64_t p, std::int64_t depth
 }
 
 template <class T>
-void pack_all(const Product<T>& product, T* panels) {
+void pack_columns(const Product<T>& product, std::int64_t begin, std::int64_t end, T* panels) {
+  static_assert(kPanelColumns % (2 * HWY_LANES(T)) == 0);
   for (std::int64_t p = 0; p < product.k; p += kBlockDepth) {
     const std::int64_t depth = std::min(kBlockDepth, product.k - p);
-    for (std::int64_t j = 0; j < product.n; j += 2 * HWY_LANES(T))
+    for (std::int64_t j = begin; j < end; j += 2 * HWY_LANES(T))
       pack_panel_of(product, p, depth, j, panels + panel_offset(product, p, depth, j));
   }
 }
@@ -277,8 +278,12 @@ void multiply_blocks(const Product<T>& product, T* packed_a) {
 
 void multiply_f32(const Product<float>& product, float* packed_a) { multiply_blocks(product, packed_a); }
 void multiply_f64(const Product<double>& product, double* packed_a) { multiply_blocks(product, packed_a); }
-void pack_f32(const Product<float>& product, float* panels) { pack_all(product, panels); }
-void pack_f64(const Product<double>& product, double* panels) { pack_all(product, panels); }
+void pack_f32(const Product<float>& product, std::int64_t begin, std::int64_t end, float* panels) {
+  pack_columns(product, begin, end, panels);
+}
+void pack_f64(const Product<double>& product, std::int64_t begin, std::int64_t end, double* panels) {
+  pack_columns(product, begin, end, panels);
+}
 
 }  // namespace thalweg::cpu::builtin::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -297,8 +302,12 @@ void multiply(const Product<double>& product, double* packed_a) {
 }
 
 std::int64_t panels_size(std::int64_t n, std::int64_t k) { return round_up(n, 16) * k; }  // whole vectors of any target
-void pack_panels(const Product<float>& product, float* panels) { HWY_DYNAMIC_DISPATCH(pack_f32)(product, panels); }
-void pack_panels(const Product<double>& product, double* panels) { HWY_DYNAMIC_DISPATCH(pack_f64)(product, panels); }
+void pack_panels(const Product<float>& product, std::int64_t begin, std::int64_t end, float* panels) {
+  HWY_DYNAMIC_DISPATCH(pack_f32)(product, begin, end, panels);
+}
+void pack_panels(const Product<double>& product, std::int64_t begin, std::int64_t end, double* panels) {
+  HWY_DYNAMIC_DISPATCH(pack_f64)(product, begin, end, panels);
+}
 
 }  // namespace thalweg::cpu::builtin
 #endif

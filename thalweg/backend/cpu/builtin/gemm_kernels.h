@@ -29,9 +29,11 @@ inline constexpr std::int64_t kBlockDepth = 256;  // f32: 252 KiB of A stay in L
 void multiply(const Product<float>& product, float* packed_a);
 void multiply(const Product<double>& product, double* packed_a);
 
-// B as the kernels read it, for several products with one B: panels holds panels_size(n, k) elements.
+// B as the kernels read it, for several products with one B: panels holds panels_size(n, k) elements. Columns from
+// `begin`, a multiple of kPanelColumns, to `end` are packed.
+inline constexpr std::int64_t kPanelColumns = 64;
 std::int64_t panels_size(std::int64_t n, std::int64_t k);
-void pack_panels(const Product<float>& product, float* panels);
-void pack_panels(const Product<double>& product, double* panels);
+void pack_panels(const Product<float>& product, std::int64_t begin, std::int64_t end, float* panels);
+void pack_panels(const Product<double>& product, std::int64_t begin, std::int64_t end, double* panels);
 
 }  // namespace thalweg::cpu::builtin
