@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <limits>
+#include <thread>
 
 #include "tests/train/folder.h"
 #include "thalweg/core/file_writer.h"
@@ -174,6 +175,36 @@ TEST(checkpoint, the_same_step_is_replaced) {
   EXPECT_EQ(manager.restore_latest({{"w", &w}}), 1);
   EXPECT_EQ(w.value().item<float>(), 2);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);  // step-1, latest
+}
+
+// Programs that train and serve have one for each.
+TEST(checkpoint, another_manager_leaves_a_save_under_way_alone) {
+  const Folder folder;
+  Variable w(tensor(1.f));
+  Manager manager(folder.path());
+  int calls = 0;
+  set_file_fault([&](const char*) {
+    ++calls;
+    std::thread([&] { EXPECT_LE(Manager(folder.path()).steps().size(), 1u); }).join();
+  });
+  w.assign(tensor(2.f));
+  manager.save(1, {{"w", &w}});
+  set_file_fault({});
+  EXPECT_GT(calls, 5);
+  w.assign(tensor(0.f));
+  EXPECT_EQ(manager.restore_latest({{"w", &w}}), 1);
+  EXPECT_EQ(w.value().item<float>(), 2);
+}
+
+TEST(checkpoint, what_a_manager_did_not_make_stays) {
+  const Folder folder;
+  const auto away = [&](const std::string& name) { return !std::filesystem::exists(folder.path(name)); };
+  for (const char* name :
+       {"notes.tmp-1", "step-5.tmp-mine", "step-5.tmp-1", "step-5.tmp-999999999-0", "latest.tmp-999999999-1"})
+    write_file(folder.path(name), "text");
+  const Manager manager(folder.path());
+  EXPECT_FALSE(away("notes.tmp-1") || away("step-5.tmp-mine") || away("step-5.tmp-1"));
+  EXPECT_TRUE(away("step-5.tmp-999999999-0") && away("latest.tmp-999999999-1"));  // of a process that is gone
 }
 
 // Every byte of every file, one bit at a time: the damage is seen, and the checkpoint before it is taken.
