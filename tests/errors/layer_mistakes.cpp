@@ -77,6 +77,13 @@ const std::vector<Mistake> layers{
     {"heads_that_do_not_share_the_features",
      [] { call<tw::nn::SelfAttention>(tw::nn::SelfAttentionOptions{.num_heads = 4}, tw::zeros({2, 3, 6})); },
      invalid_argument, "self_attention", {"num_heads that divide 6", "got 4"}},
+    {"group_norm_of_a_number_behind_an_image",
+     [] {
+       tw::nn::GroupNorm layer({.groups = 2, .scale = false, .name = "head"});
+       layer(tw::zeros({2, 4}));
+       layer(tw::zeros({}));
+     },
+     invalid_argument, "group_norm", {"rank 2 or more", "got []", "layer \"head\""}},
     {"self_attention_of_a_matrix_behind_a_sequence",
      [] {
        tw::nn::SelfAttention layer({.num_heads = 2, .name = "head"});

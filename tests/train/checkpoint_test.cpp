@@ -334,6 +334,12 @@ TEST(checkpoint, what_does_not_fit_changes_nothing) {
   w.assign(tensor(2.f));
   EXPECT_EQ(code_of([&] { manager.restore(3, {{"w", &w}, {"data", &nine}}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(w.value().item<float>(), 2);
+  nn::Dense named({.units = 1, .name = "named"}), unbuilt({.units = 1, .name = "unbuilt"});
+  named(zeros({1, 3}));
+  manager.save(3, {{"w", &w}, {"model", &named}});
+  w.assign(tensor(4.f));
+  EXPECT_EQ(code_of([&] { manager.restore(3, {{"w", &w}, {"model", &unbuilt}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(w.value().item<float>(), 4);
   manager.save(4, run.items());
   EXPECT_EQ(code_of([&] { manager.restore_latest({{"network", &run.model}}); }), ErrorCode::not_found);
   EXPECT_EQ(code_of([&] { manager.restore_latest({{"model", &run.adam}}); }), ErrorCode::not_found);
