@@ -46,6 +46,10 @@ void UNet::check_size(std::size_t levels, std::int64_t height, std::int64_t widt
 }
 
 Tensor UNet::call(const Tensor& x) {
+  if (x.rank() != 4)
+    throw Error(ErrorCode::invalid_argument, "unet",
+                "expected images [batch, height, width, channels], got " + x.shape().to_string(),
+                "tw::expand_dims(x, 0) makes a batch of one image, tw::expand_dims(x, -1) one channel");
   check_size(down_.size(), x.shape()[1], x.shape()[2]);
   std::vector<Tensor> kept;
   Tensor y = x;

@@ -146,6 +146,25 @@ TEST(module, values_that_no_weight_can_take_are_refused) {
   EXPECT_THROW(root.set_weights({{"kernel", ones({3, 2})}}), Error);  // before its first call too
 }
 
+// Neither the weights beside them, nor what is given later.
+TEST(module, values_that_do_not_fit_change_nothing) {
+  Net net;
+  net(ones({1, 5}));
+  const auto kernel = net.variables()[0].value().to_vector<float>();
+  const std::map<std::string, Tensor> wrong[] = {
+      {{"hidden/kernel", ones({5, 10})}, {"out/bias", ones({7})}},
+      {{"hidden/kernel", ones({5, 10})}, {"out/bias", Tensor()}},
+      {{"hidden/kernel", ones({5, 10})}, {"out/kernel/mask", full({1, 10}, true, boolean)}}};
+  for (const auto& values : wrong) {
+    const std::string message = message_of([&] { net.set_weights(values); });
+    EXPECT_NE(message.find("\"out/"), std::string::npos) << message;
+    EXPECT_EQ(net.variables()[0].value().to_vector<float>(), kernel);
+    EXPECT_TRUE(net.pending_weights().empty());
+  }
+  net.set_weights({{"hidden/bias", ones({10})}});
+  EXPECT_TRUE(near(net.variables()[1].value(), ones({10}), 0));
+}
+
 TEST(module, values_left_over_are_refused_when_the_first_call_ends) {
   Net net;
   net.set_weights({{"hidden/biass", ones({10})}});

@@ -1,4 +1,6 @@
 // Layers with options or inputs that do not fit.
+#include <limits>
+
 #include "tests/errors/mistake.h"
 
 namespace {
@@ -75,6 +77,50 @@ const std::vector<Mistake> layers{
     {"heads_that_do_not_share_the_features",
      [] { call<tw::nn::SelfAttention>(tw::nn::SelfAttentionOptions{.num_heads = 4}, tw::zeros({2, 3, 6})); },
      invalid_argument, "self_attention", {"num_heads that divide 6", "got 4"}},
+    {"group_norm_of_a_number_behind_an_image",
+     [] {
+       tw::nn::GroupNorm layer({.groups = 2, .scale = false, .name = "head"});
+       layer(tw::zeros({2, 4}));
+       layer(tw::zeros({}));
+     },
+     invalid_argument, "group_norm", {"rank 2 or more", "got []", "layer \"head\""}},
+    {"self_attention_of_a_matrix_behind_a_sequence",
+     [] {
+       tw::nn::SelfAttention layer({.num_heads = 2, .name = "head"});
+       layer(tw::zeros({1, 3, 4}));
+       layer(tw::zeros({3, 4}));
+     },
+     invalid_argument, "self_attention", {"rank 3", "got [3, 4]", "layer \"head\""}},
+    {"a_negative_number_of_heads",
+     [] {
+       tw::nn::MultiHeadAttention layer({.num_heads = -2, .key_dim = 3, .name = "head"});
+       layer(tw::zeros({1, 2, 4}), tw::zeros({1, 2, 4}));
+     },
+     invalid_argument, "multi_head_attention", {"num_heads, key_dim and value_dim above 0", "got -2, 3 and 3"}},
+    {"a_bias_along_an_axis_that_the_result_lacks",
+     [] {
+       call<tw::nn::EinsumDense>(
+           tw::nn::EinsumDenseOptions{.equation = "ab,bc->ac", .output_shape = {3}, .bias_axes = "b"}, tw::zeros({2, 4}));
+     },
+     invalid_argument, "einsum_dense", {".bias_axes with letters of \"ac\"", "got \"b\"", "layer \"head\""}},
+    {"an_output_shape_that_x_contradicts",
+     [] {
+       call<tw::nn::EinsumDense>(tw::nn::EinsumDenseOptions{.equation = "abc,cd->abd", .output_shape = {1, 7}},
+                                 tw::zeros({3, 4, 2}));
+     },
+     invalid_argument, "einsum_dense", {"4 for \"b\" in output_shape", "x [3, 4, 2]", "got 1"}},
+    {"an_id_that_is_no_number",
+     [] {
+       call<tw::nn::Embedding>(tw::nn::EmbeddingOptions{.input_dim = 4, .output_dim = 2},
+                               tw::tensor({1.f, std::numeric_limits<float>::quiet_NaN()}));
+     },
+     out_of_range, "embedding_lookup", {"at position [1]", "0 to 3", "layer \"head\""}},
+    {"a_state_for_another_batch",
+     [] {
+       tw::nn::SimpleRNN layer({.units = 3, .name = "head"});
+       layer(tw::zeros({1, 4, 2}), {.initial_state = {tw::zeros({5, 3})}});
+     },
+     invalid_argument, "recurrent", {"initial states [1, 3]", "x [1, 4, 2]", "got [5, 3]", "layer \"head\""}},
     {"an_lstm_of_a_matrix",
      [] { call<tw::nn::LSTM>(tw::nn::RecurrentOptions{.units = 4}, tw::zeros({2, 3})); },
      invalid_argument, "recurrent", {"rank 3", "got [2, 3]", "[batch, time, features]"}},

@@ -154,6 +154,12 @@ TEST_F(models, unet) {
                                    up(32, 16) + pair(128, 64) + pair(64, 32) + pair(32, 16) + 16 * 2 + 2);
   UNet small({.widths = {4, 8}, .bottom = 8});
   expect_classifier_learns(small, numbers({2, 8, 8, 3}), classes(2, {2, 8, 8}), 0.2);
+  try {
+    small(numbers({8, 8}));
+    ADD_FAILURE() << "an image without channels";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("channels], got [8, 8]"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(models, lstm) {

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <limits>
+#include <thread>
 
 #include "tests/train/folder.h"
 #include "thalweg/core/file_writer.h"
@@ -176,6 +177,36 @@ TEST(checkpoint, the_same_step_is_replaced) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);  // step-1, latest
 }
 
+// Programs that train and serve have one for each.
+TEST(checkpoint, another_manager_leaves_a_save_under_way_alone) {
+  const Folder folder;
+  Variable w(tensor(1.f));
+  Manager manager(folder.path());
+  int calls = 0;
+  set_file_fault([&](const char*) {
+    ++calls;
+    std::thread([&] { EXPECT_LE(Manager(folder.path()).steps().size(), 1u); }).join();
+  });
+  w.assign(tensor(2.f));
+  EXPECT_NO_THROW(manager.save(1, {{"w", &w}}));
+  set_file_fault({});
+  EXPECT_GT(calls, 5);
+  w.assign(tensor(0.f));
+  EXPECT_EQ(manager.restore_latest({{"w", &w}}), 1);
+  EXPECT_EQ(w.value().item<float>(), 2);
+}
+
+TEST(checkpoint, what_a_manager_did_not_make_stays) {
+  const Folder folder;
+  const auto away = [&](const std::string& name) { return !std::filesystem::exists(folder.path(name)); };
+  for (const char* name :
+       {"notes.tmp-1", "step-5.tmp-mine", "step-5.tmp-1", "step-5.tmp-999999999-0", "latest.tmp-999999999-1"})
+    write_file(folder.path(name), "text");
+  const Manager manager(folder.path());
+  EXPECT_FALSE(away("notes.tmp-1") || away("step-5.tmp-mine") || away("step-5.tmp-1"));
+  EXPECT_TRUE(away("step-5.tmp-999999999-0") && away("latest.tmp-999999999-1"));  // of a process that is gone
+}
+
 // Every byte of every file, one bit at a time: the damage is seen, and the checkpoint before it is taken.
 TEST(checkpoint, any_damage_is_seen) {
   const Folder folder;
@@ -303,6 +334,12 @@ TEST(checkpoint, what_does_not_fit_changes_nothing) {
   w.assign(tensor(2.f));
   EXPECT_EQ(code_of([&] { manager.restore(3, {{"w", &w}, {"data", &nine}}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(w.value().item<float>(), 2);
+  nn::Dense named({.units = 1, .name = "named"}), unbuilt({.units = 1, .name = "unbuilt"});
+  named(zeros({1, 3}));
+  manager.save(3, {{"w", &w}, {"model", &named}});
+  w.assign(tensor(4.f));
+  EXPECT_EQ(code_of([&] { manager.restore(3, {{"w", &w}, {"model", &unbuilt}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(w.value().item<float>(), 4);
   manager.save(4, run.items());
   EXPECT_EQ(code_of([&] { manager.restore_latest({{"network", &run.model}}); }), ErrorCode::not_found);
   EXPECT_EQ(code_of([&] { manager.restore_latest({{"model", &run.adam}}); }), ErrorCode::not_found);

@@ -6,6 +6,7 @@
 #include "thalweg/autodiff/seed_map.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/ordinal.h"
+#include "thalweg/core/scopes.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/reshape/reshape.h"
@@ -101,11 +102,23 @@ struct CustomGradient {
   }
 };
 
+// The switches of a call, as training, for the time in which it runs again.
+class SwitchesOf {
+ public:
+  explicit SwitchesOf(const Scopes& call) : outer_(std::exchange(scopes(), call)) {}
+  ~SwitchesOf() { scopes() = outer_; }
+  SwitchesOf(const SwitchesOf&) = delete;
+
+ private:
+  Scopes outer_;
+};
+
 struct Recompute {
   std::size_t inputs;
   std::vector<Variable> variables;
   std::function<TensorList(const TensorList&)> f;
   random::Position random;
+  Scopes switches;
 
   Keeps keeps() const {
     Keeps keeps;
@@ -123,7 +136,11 @@ struct Recompute {
     const auto asked = [&](std::size_t i) { return needs[i] && (i >= inputs || !is_repeated(again, i)); };
     for (std::size_t i = 0; i < inputs; ++i)
       if (asked(i)) tape.watch(again[i]), sources.push_back(tape.source(again[i]));
-    const TensorList outputs = f(again);
+    TensorList outputs;
+    {
+      const SwitchesOf first_call(switches);
+      outputs = f(again);
+    }
     for (std::size_t i = 0; i < variables.size(); ++i)
       if (asked(inputs + i)) sources.push_back(tape.source(variables[i]));
     tape.begin_request();
@@ -161,7 +178,7 @@ TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>
 
 TensorList recompute(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs) {
   static const OpInfo info = make_host_op<Recompute>("recompute");
-  Recompute op{inputs.size(), {}, f, random::Position::fork()};
+  Recompute op{inputs.size(), {}, f, random::Position::fork(), scopes()};
   TensorList outputs;
   {
     ReadsNoted reads;

@@ -77,7 +77,8 @@ auto custom_gradient(F f, const std::vector<Tensor>& inputs, const std::vector<V
 }
 
 // f, keeping only its inputs: the backward pass runs it again. Variables read inside get their gradients; random ops
-// inside draw the same numbers again. f takes tensors and returns a tensor or a list.
+// inside draw the same numbers again. What f assigns, such as moving statistics, it assigns twice. f takes tensors and
+// returns a tensor or a list.
 template <class F>
 auto recompute(F f) {
   return [f = std::move(f)](const auto&... inputs) {

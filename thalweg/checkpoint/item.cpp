@@ -64,8 +64,17 @@ void load_module(nn::Module& module, const ItemState& state) {
   module.set_weights(values, {.complete = module.variables().empty(), .source = state.place});
 }
 
+// Before the first call, names alone can tell that values are of another module.
+void check_path(const std::string& path, const Values& values) {
+  for (const auto& [name, value] : values)
+    TW_CHECK_USER(path.empty() || name.starts_with(path + "/"), "checkpoint",
+                  "the checkpoint belongs to another model, or to one of another name",
+                  "expected weights of module \"{}\", got \"{}\"", path, name);
+}
+
 // Masks fit the weights beside them, and the weights fit the module.
 void check_module(const nn::Module& module, Values values) {
+  if (module.variables().empty()) check_path(module.path(), values);
   for (auto at = values.begin(); at != values.end();) {
     const auto& [name, mask] = *at;
     const auto weight = name.ends_with("/mask") ? values.find(name.substr(0, name.rfind('/'))) : values.end();

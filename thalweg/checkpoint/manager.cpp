@@ -9,6 +9,8 @@
 #include <atomic>
 #include <charconv>
 #include <filesystem>
+#include <mutex>
+#include <set>
 
 #include "thalweg/checkpoint/files.h"
 #include "thalweg/core/atomic_file.h"
@@ -20,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "step-", temporary_mark = ".tmp-";
+constexpr std::string_view prefix = "step-", temporary_mark = ".tmp-", latest_name = "latest";
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   std::int64_t step = 0;
@@ -36,19 +38,64 @@ std::string temporary_for(const std::string& path) {
   return fmt::format("{}{}{}-{}", path, temporary_mark, ::getpid(), made++);
 }
 
-// Left by a process that is gone. One with our own number is gone too: a manager is made before it saves.
+// Names that this process is writing under, which other managers of the same folder leave alone.
+struct UnderWay {
+  std::mutex mutex;
+  std::multiset<std::string> names;
+};
+
+UnderWay& under_way() {
+  static UnderWay all;
+  return all;
+}
+
+class Writing {
+ public:
+  explicit Writing(std::string name) : name_(std::move(name)) {
+    const std::lock_guard lock(under_way().mutex);
+    under_way().names.insert(name_);
+  }
+  ~Writing() {
+    const std::lock_guard lock(under_way().mutex);
+    auto& names = under_way().names;
+    names.erase(names.find(name_));
+  }
+  Writing(const Writing&) = delete;
+
+ private:
+  std::string name_;
+};
+
+// Left by a process that is gone. One with our own number is gone too, unless it is under way. Other files that have
+// the mark in their name are not ours.
 bool is_stale(const std::string& name) {
   const auto mark = name.find(temporary_mark);
   if (mark == std::string::npos) return false;
+  const std::string of = name.substr(0, mark);
   pid_t process = 0;
-  std::from_chars(name.data() + mark + temporary_mark.size(), name.data() + name.size(), process);
-  return process <= 0 || process == ::getpid() || (::kill(process, 0) != 0 && errno == ESRCH);
+  const char* last = name.data() + name.size();
+  const auto [end, fault] = std::from_chars(name.data() + mark + temporary_mark.size(), last, process);
+  if ((of != latest_name && !step_of(of)) || fault != std::errc() || process <= 0 || end == last || *end != '-')
+    return false;
+  if (process != ::getpid()) return ::kill(process, 0) != 0 && errno == ESRCH;
+  const auto& names = under_way().names;
+  return !names.contains(name) && !names.contains(of);
+}
+
+// Removes what killed processes left unfinished.
+void sweep(const std::string& folder) {
+  const std::lock_guard lock(under_way().mutex);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (is_stale(entry.path().filename().string())) fs::remove_all(entry.path(), ignored);
 }
 
 // A folder under a temporary name, which goes away unless it is kept.
 class TemporaryFolder {
  public:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) { make_folder("checkpoint", path_); }
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)), writing_(fs::path(path_).filename()) {
+    make_folder("checkpoint", path_);
+  }
   ~TemporaryFolder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -58,7 +105,17 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  Writing writing_;
 };
+
+// Names the checkpoint that was saved last.
+void write_latest(const std::string& folder, std::int64_t step) {
+  const Writing writing{std::string(latest_name)};
+  AtomicFile file("checkpoint", fmt::format("{}/{}", folder, latest_name));
+  const std::string name = fmt::format("{}{}\n", prefix, step);
+  file.write(name.data(), name.size());
+  file.commit();
+}
 
 // Puts the folder in place of `path`. What stands there already changes places with it, and goes with the temporary.
 void publish(const TemporaryFolder& made, const std::string& path) {
@@ -91,8 +148,7 @@ Manager::Manager(std::string folder, ManagerOptions options) : folder_(std::move
   fs::create_directories(folder_, fault);
   TW_CHECK(unavailable, fs::is_directory(folder_), "checkpoint", "choose a folder that can be written to",
            "cannot make the folder {}: {}", folder_, fault.message());
-  for (const auto& entry : fs::directory_iterator(folder_))
-    if (is_stale(entry.path().filename().string())) fs::remove_all(entry.path(), fault);
+  sweep(folder_);
 }
 
 std::string Manager::path_of(std::int64_t step) const { return fmt::format("{}/{}{}", folder_, prefix, step); }
@@ -120,10 +176,7 @@ void Manager::save(std::int64_t step, const std::vector<NamedItem>& items) {
     publish(made, path);
     sync_folder("checkpoint", folder_);
   }
-  AtomicFile latest("checkpoint", folder_ + "/latest");
-  const std::string name = fmt::format("{}{}\n", prefix, step);
-  latest.write(name.data(), name.size());
-  latest.commit();
+  write_latest(folder_, step);
   prune(step);
 }
 

@@ -1,15 +1,21 @@
 #include "thalweg/nn/activations.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/softmax/softmax.h"
 
 namespace thalweg::nn {
 
 Tensor ReLU::call(const Tensor& x) {
   const auto& [max_value, slope, threshold, name] = options_;
-  if (!max_value && slope == 0 && threshold == 0) return relu(x);
-  const Tensor above = max_value ? minimum(x, *max_value) : x;
-  return where(x >= threshold, above, slope * (x - threshold));
+  const auto limited = [&](const Tensor& y) { return max_value ? minimum(y, *max_value) : y; };
+  if (threshold == 0) {  // with the derivatives of the ops at 0 and at 6
+    if (!max_value && slope != 0) return leaky_relu(x, slope);
+    const Tensor above = max_value == 6 ? relu6(x) : limited(relu(x));
+    return slope == 0 ? above : above - slope * relu(-x);
+  }
+  const Tensor below = slope == 0 ? zeros_like(x) : slope * (x - threshold);  // 0 times an infinity is no number
+  return where(x < threshold, below, limited(x));
 }
 
 Tensor LeakyReLU::call(const Tensor& x) { return leaky_relu(x, options_.negative_slope); }

@@ -1,5 +1,7 @@
 #include "thalweg/nn/attention.h"
 
+#include <algorithm>
+
 #include "thalweg/core/check.h"
 #include "thalweg/nn/training.h"
 #include "thalweg/ops/attention/attention.h"
@@ -26,6 +28,11 @@ Tensor join_heads(const Tensor& x) {
 void check_sequence(const char* what, const Tensor& x) {
   TW_CHECK_USER(x.defined() && x.rank() == 3, "multi_head_attention", "sequences are [batch, time, features]",
                 "expected a {} of rank 3, got {}", what, x.defined() ? x.shape().to_string() : "an undefined tensor");
+}
+
+void check_rank(const Spec& x) {
+  TW_CHECK_USER(x.rank() == 3, "self_attention", "sequences are [batch, time, features]",
+                "expected an input of rank 3, got {}", x.shape);
 }
 
 // The defaults that depend on other options.
@@ -65,7 +72,8 @@ MultiHeadAttention::MultiHeadAttention(Module& parent, std::string name, MultiHe
     : Module(parent, std::move(name)), options_(resolved(std::move(options))) {}
 
 ProjectionOptions MultiHeadAttention::to_heads(std::int64_t heads, std::int64_t size) const {
-  return {.outputs = {heads, size},
+  const std::int64_t none = 0;  // build() refuses numbers below it
+  return {.outputs = {std::max(heads, none), std::max(size, none)},
           .use_bias = options_.use_bias,
           .kernel_initializer = options_.kernel_initializer,
           .bias_initializer = options_.bias_initializer};
@@ -112,8 +120,7 @@ SelfAttention::SelfAttention(Module& parent, std::string name, SelfAttentionOpti
     : Layer(parent, std::move(name)), options_(std::move(options)) {}
 
 void SelfAttention::build(const Spec& x) {
-  TW_CHECK_USER(x.rank() == 3, "self_attention", "sequences are [batch, time, features]",
-                "expected an input of rank 3, got {}", x.shape);
+  check_rank(x);
   const std::int64_t width = x.shape.last();
   TW_CHECK_USER(options_.num_heads > 0 && width % options_.num_heads == 0, "self_attention",
                 "the heads share the features evenly: choose a number that divides them",
@@ -127,6 +134,7 @@ void SelfAttention::build(const Spec& x) {
 }
 
 Tensor SelfAttention::call(const Tensor& x) {
+  check_rank(x.spec());
   const std::int64_t batch = x.shape()[0], time = x.shape()[1], heads = options_.num_heads, size = x.shape()[2] / heads;
   // One copy puts queries, keys and values apart and heads before time.
   const Tensor all = transpose(reshape((*qkv_)(x), {batch, time, 3, heads, size}), {2, 0, 3, 1, 4});

@@ -34,8 +34,13 @@ std::map<char, std::int64_t> sizes_of(const Equation& equation, const Ints& outp
                 output);
   std::map<char, std::int64_t> sizes;
   for (int i = 0; i < x.rank(); ++i) sizes[equation.x[static_cast<std::size_t>(i)]] = x[i];
-  for (int i = 0; i < output.size(); ++i)
-    if (output[i] >= 0) sizes[equation.result[static_cast<std::size_t>(i) + 1]] = output[i];
+  for (int i = 0; i < output.size(); ++i) {
+    const char letter = equation.result[static_cast<std::size_t>(i) + 1];
+    if (output[i] < 0) continue;
+    const auto size = sizes.emplace(letter, output[i]).first->second;
+    TW_CHECK_USER(size == output[i], op, "-1 in output_shape takes the size of x",
+                  "expected {} for \"{}\" in output_shape, as in x {}, got {}", size, letter, x, output[i]);
+  }
   return sizes;
 }
 
@@ -56,6 +61,12 @@ void EinsumDense::build(const Spec& x) {
   const DType dtype = weight_dtype(x);
   kernel_ = add_variable("kernel", Shape(shape), options_.kernel_initializer,
                          {.dtype = dtype, .regularizer = options_.kernel_regularizer, .initial_shape = {in, out}});
+  for (const char letter : options_.bias_axes) {
+    const auto place = equation.result.find(letter);
+    TW_CHECK_USER(place != std::string::npos && place > 0, op,
+                  "name letters of the result behind the first, which is that of examples",
+                  "expected .bias_axes with letters of \"{}\", got \"{}\"", equation.result, options_.bias_axes);
+  }
   // Axes of the result behind the bias' first that it lacks have size 1.
   for (const char letter : equation.result) {
     const bool has = options_.bias_axes.find(letter) != std::string::npos;

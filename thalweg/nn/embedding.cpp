@@ -2,6 +2,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/gather/gather.h"
 #include "thalweg/ops/matmul/matmul.h"
 
@@ -17,9 +18,10 @@ void Embedding::build(const Spec& ids) {
                              {.dtype = options_.dtype, .regularizer = options_.embeddings_regularizer});
 }
 
-// Floats are taken as integers, without their fractions, as in Keras.
+// Floats are taken as integers, without their fractions, as in Keras; what is no number is no id.
 Tensor Embedding::call(const Tensor& ids) {
-  return embedding_lookup(embeddings_, is_float(ids.dtype()) ? cast(ids, i32) : ids);
+  if (!is_float(ids.dtype())) return embedding_lookup(embeddings_, ids);
+  return embedding_lookup(embeddings_, cast(where(isnan(ids), -1, ids), i32));
 }
 
 Tensor Embedding::attend(const Tensor& x) const {

@@ -68,7 +68,7 @@ void GroupNorm::build(const Spec& x) {
 }
 
 Tensor GroupNorm::call(const Tensor& x) {
-  const Shape channels{x.shape().last()};
+  const Shape channels = x.rank() > 0 ? Shape{x.shape().last()} : Shape{};  // the op refuses a scalar
   const DType dtype = x.dtype() == f64 ? f64 : f32;
   const Tensor y = group_norm(x, value_or_ones(gamma_, channels, dtype), value_or_zeros(beta_, channels, dtype),
                               {.groups = options_.groups, .epsilon = options_.epsilon});

@@ -36,6 +36,27 @@ const char* hint_of(const std::string& source) {
 
 std::string in(const std::string& source) { return source.empty() ? "" : " in " + source; }
 
+void check_mask(const Variable& variable, const Tensor& keep) {
+  TW_CHECK_USER(keep.dtype() == boolean && keep.shape() == variable.shape(), "set_weights",
+                "the mask belongs to a model of another size", "weight \"{}\": expected a mask of {} {}, got {} {}",
+                variable.name(), boolean, variable.shape(), keep.dtype(), keep.shape());
+}
+
+// Values for weights that are made, before any of them changes.
+void check_values(const std::vector<Variable>& variables, const std::map<std::string, Tensor>& values) {
+  for (const auto& [name, value] : values)
+    TW_CHECK_USER(value.defined(), "set_weights", "leave out weights that are to stay as they are",
+                  "expected a value for weight \"{}\", got an undefined tensor", name);
+  for (const auto& variable : variables) {
+    if (const auto mask = values.find(mask_name(variable)); mask != values.end()) check_mask(variable, mask->second);
+    const auto value = values.find(variable.name());
+    TW_CHECK_USER(value == values.end() || value->second.shape() == variable.shape(), "set_weights",
+                  "the weights belong to a model of another size",
+                  "weight \"{}\": expected a value of shape {}, got {}", variable.name(), variable.shape(),
+                  value->second.shape());
+  }
+}
+
 }  // namespace
 
 const Module* Module::owner_of(const std::string& weight) const {
@@ -70,6 +91,7 @@ void Module::set_weights(const std::map<std::string, Tensor>& values, const SetW
     const Module* owner = owner_of(name);
     if (!owner || owner->all_called()) (owner ? owner : this)->refuse(name, options.source);
   }
+  check_values(variables(), values);
   {
     const std::lock_guard lock(pending_mutex_);
     if (options.complete) {
@@ -132,9 +154,7 @@ void Module::drop_pending(const Variable& variable) {
 void Module::load_pending_mask(const Variable& variable) {
   const Tensor keep = find_pending(mask_name(variable));
   if (!keep.defined()) return;
-  TW_CHECK_USER(keep.dtype() == boolean && keep.shape() == variable.shape(), "set_weights",
-                "the mask belongs to a model of another size", "weight \"{}\": expected a mask of {} {}, got {} {}",
-                variable.name(), boolean, variable.shape(), keep.dtype(), keep.shape());
+  check_mask(variable, keep);
   load_mask(variable, keep);
 }
 

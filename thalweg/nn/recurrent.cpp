@@ -54,7 +54,12 @@ RecurrentResult Recurrent::compute(const Tensor& x, const RecurrentCall& call) c
   State state = call.initial_state;
   TW_CHECK_USER(state.empty() || state.size() == count, op, "an LSTM has the states h and c, the others h",
                 "expected {} initial states or none, got {}", count, state.size());
-  if (state.empty()) state.assign(count, zeros({x.shape()[0], options_.units}, x.dtype()));
+  const Shape shape{x.shape()[0], options_.units};
+  for (const auto& given : state)
+    TW_CHECK_USER(given.defined() && given.shape() == shape, op, "a state is [batch, units]",
+                  "expected initial states {} for x {}, got {}", shape, x.shape(),
+                  given.defined() ? given.shape().to_string() : "an undefined tensor");
+  if (state.empty()) state.assign(count, zeros(shape, x.dtype()));
   const Weights weights{
       .kernel = read(kernel_, x.dtype()),
       .recurrent_kernel = read(recurrent_kernel_, x.dtype()),

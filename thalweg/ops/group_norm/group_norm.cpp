@@ -126,6 +126,8 @@ void check(const Spec& x, const Shape& scale, const Shape& offset, const GroupNo
   TW_CHECK_USER(scale == Shape{x.shape.last()} && offset == scale, op,
                 "scale and offset have an entry for every channel",
                 "expected scale and offset [{}] for x {}, got {} and {}", x.shape.last(), x.shape, scale, offset);
+  TW_CHECK_USER(options.epsilon >= 0, op, "epsilon keeps the root from 0: 1e-3",
+                "expected an epsilon of at least 0, got {}", options.epsilon);
 }
 
 BatchStates batch_rule(const Forward&, Inputs in, BatchStates& states, std::int64_t examples) {

@@ -56,6 +56,14 @@ TW_SAMPLES {
                         .code = ErrorCode::invalid_argument,
                         .words = {"[group_norm]", "3 groups", "4 channels", "[2, 3, 4]"}},
                        {.op = "group_norm",
+                        .label = "epsilon",
+                        .call =
+                            [] {
+                              group_norm(zeros({2, 3, 4}), zeros({4}), zeros({4}), {.groups = 2, .epsilon = -1});
+                            },
+                        .code = ErrorCode::invalid_argument,
+                        .words = {"[group_norm]", "epsilon of at least 0", "got -1"}},
+                       {.op = "group_norm",
                         .label = "scale",
                         .call =
                             [] {
