@@ -40,7 +40,7 @@ struct Outcome {
 
 // Two epochs of five steps, whose gradients make an update each three steps; data that do or do not tell their size.
 Outcome run(const Folder& folder, bool resume, std::int64_t death, std::int64_t steps, bool sized) {
-  nn::Sequential model({nn::dense(4, tanh), nn::dense(1)});
+  nn::Sequential model({nn::dense(4, tanh), nn::dropout(0.5), nn::dense(1)});
   optim::Adam adam({.learning_rate = 0.01});
   const auto validation = rows(10, 9).batch(10);
   auto data = rows(40);
