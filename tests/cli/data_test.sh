@@ -274,8 +274,16 @@ for name, count in ("small", 1000), ("large", whole):
     store(name + "/tables/t.npy", "<f4", lambda row: row, (columns + 1,), count)
     with zipfile.ZipFile(name + ".npz", "w") as archive:
         archive.write(name + "/x.npy", "x.npy"), archive.write(name + "/y.npy", "y.npy")
+    os.makedirs(name + "/idx")
+    for ending, type, sizes, part in (("images-idx3-ubyte", 13, (32, 32), lambda row: struct.pack(">1024f", *row[:-1])),
+                                      ("labels-idx1-ubyte", 8, (), lambda row: bytes(row[-1:]))):
+        with open(name + "/idx/train-" + ending, "wb") as file:
+            file.write(struct.pack(">HBB%dI" % (1 + len(sizes)), 0, type, 1 + len(sizes), count, *sizes))
+            end = file.tell() + len(part(rows[0])) * count
+            file.write(b"".join(part(row) for row in rows))
+            file.truncate(end)
 EOP
-for kind in '' /tables/t.npy .npz; do
+for kind in '' /tables/t.npy .npz /idx; do
   for name in small large; do
     rm -rf $name.run
     run 0 train mlp --data "$name$kind" --subset 64 --batch 16 --epochs 2 --set hidden=4 --out $name.run
@@ -290,6 +298,20 @@ assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 200 << 10' \
     fault "large$kind is to be read row by row"
 done
 rm -rf large large.npz
+# What is packed has to be held: of more than memory takes it is said what to do.
+mkdir beyond
+python3 - << 'EOP' || fault "a large packed file"
+import struct, zlib
+packer = zlib.compressobj(wbits=31)
+head = struct.pack(">HBBIII", 0, 8, 3, 1 << 20, 1024, 1024)  # 1 TiB
+with open("beyond/train-images-idx3-ubyte.gz", "wb") as file:
+    file.write(packer.compress(head + bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH))
+    file.truncate(2 << 30)
+open("beyond/train-labels-idx1-ubyte", "wb").write(struct.pack(">HBBI", 0, 8, 1, 2) + bytes(2))
+EOP
+refuses beyond 'idx3-ubyte.gz does not fit into memory, where what is packed has to be held as a whole: .* requested 1.00 TiB'
+says "$err" 'hint: unpack it with gunzip: rows are then read one by one$'
+rm -rf beyond
 truncate -s -1 small/tables/t.npy
 refuses small/tables/t.npy 'should have'
 

@@ -175,6 +175,12 @@ tail -1 whole/log.jsonl > end.json
 run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out whole --resume
 diff <(tail -1 whole/log.jsonl) end.json || fault "going on with a run that has ended changed its end"
 
+# So does one that was killed after its last checkpoint.
+cp -r whole unended && sed -i '$d' unended/log.jsonl
+run 0 train "${small[@]}" --steps 9 --memory-budget 4MiB --out unended --resume
+[ "$(tail -1 unended/log.jsonl | grep -o '"loss":[^,]*,"metric":[^,]*')" = "$(grep -o '"loss":[^,]*,"metric":[^,]*' end.json)" ] ||
+  fault "the loss of the last step is that of the run"
+
 # One that has more steps than are asked for keeps them, and says so.
 for fewer in '--steps 4' '--epochs 1'; do
   run 0 train "${small[@]}" $fewer --memory-budget 4MiB --out whole --resume

@@ -2,7 +2,9 @@
 #include <zlib.h>
 
 #include "tests/data/file_support.h"
+#include "thalweg/core/memory.h"
 #include "thalweg/data/files.h"
+#include "thalweg/ops/ops.h"
 
 namespace thalweg::data {
 namespace {
@@ -73,6 +75,41 @@ TEST(idx_files, that_are_damaged_do_no_harm) {
     const Outcome outcome = read_damaged(good, 1500, [](const std::string& path) { load_idx(path); });
     EXPECT_GT(outcome.refused, 500);
   }
+}
+
+// Of arrays that are too large to be held rows are read one by one, and are those of the array in memory.
+TEST(idx_files, of_any_size_give_rows) {
+  constexpr std::size_t rows = 17, columns = 1 << 20;
+  const auto file_of = [](const std::string& values) {
+    return idx_file(0x0d, {rows}, "").replace(3, 1, 1, 2) + std::string("\0\x10\0\0", 4) + values;
+  };
+  std::string values;
+  values.reserve(rows * columns * 4);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t k = 0; k < columns; ++k)
+      values.append({'\x3f', static_cast<char>(0x80 + i), static_cast<char>(k >> 8), static_cast<char>(k)});
+  const TestFile file("", file_of(values)), labels("", idx_file(8, {rows}, std::string(rows, '\5')));
+  const auto in_use = config::memory_info().in_use;
+  const Dataset alone = idx(file.path()), pairs = idx(file.path(), labels.path());
+  EXPECT_LT(config::memory_info().in_use, in_use + 1000);
+  const Tensor whole = load_idx(file.path());
+  const Dataset held = from_tensor_slices(whole);
+  auto it = held.shuffle(rows, {.seed = 1}).iterator(), other = alone.shuffle(rows, {.seed = 1}).iterator();
+  other.restore((it.next(), it.save_state()));
+  while (const auto element = it.next())
+    EXPECT_EQ((*other.next())[0].to_vector<float>(), (*element)[0].to_vector<float>());
+  EXPECT_FALSE(other.next());
+  const auto batch = *pairs.skip(14).batch(5).iterator().next();
+  EXPECT_EQ(batch[0].to_vector<float>(), slice(whole, {14, 0}, {3, -1}).to_vector<float>());
+  EXPECT_EQ(batch[1].to_vector<std::int64_t>(), (Numbers{5, 5, 5}));
+
+  file.write(file_of(values.substr(1)));
+  EXPECT_HAS(error_of([&] { idx(file.path()); }), "ends within its values: expected 71303168 bytes, found 71303167");
+  file.write(file_of(values + "x"));
+  EXPECT_HAS(error_of([&] { idx(file.path()); }), "bytes behind its f32 [17, 1048576]");
+  file.write(file_of(values));
+  labels.write(idx_file(8, {3}, "\5\5\5"));
+  EXPECT_HAS(error_of([&] { idx(file.path(), labels.path()); }), "one row for each example");
 }
 
 std::string npy_file(const std::string& descr, const std::string& shape, const std::string& values, int version = 1) {

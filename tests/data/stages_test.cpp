@@ -81,6 +81,32 @@ TEST(data, branches_draw_different_random_numbers) {
   EXPECT_EQ(all_of(zip({range(4).map(draw), range(4)})), all_of(range(4).map(draw)));  // as ever
 }
 
+// Stages behind each other draw numbers of their own in all epochs: those of one that came back in another epoch made
+// pairs of equal augmentations.
+TEST(data, stages_behind_each_other_draw_different_random_numbers_in_all_epochs) {
+  const auto draw = [] { return random::uniform({}, {.high = 1 << 30, .dtype = i64}); };
+  const auto add = [&](const Element& e) {
+    Element more = e;
+    more.push_back(draw());
+    return more;
+  };
+  std::vector<Tensor> by_filters;
+  const auto note = [&](const Element&) {
+    by_filters.push_back(draw());
+    return true;
+  };
+  const auto open = [&](const Element& e) { return from_tensors(add(e)); };
+  const Dataset ds = range(2).map(add).map(add).map(add).filter(note).filter(note).interleave(open).interleave(open);
+  Numbers all;
+  for (int epoch = 0; epoch < 20; ++epoch)
+    for (const Element& e : ds)
+      for (std::size_t i = 1; i < e.size(); ++i) all.push_back(e[i].item<std::int64_t>());
+  for (const auto& drawn : by_filters) all.push_back(drawn.item<std::int64_t>());
+  ASSERT_EQ(all.size(), 20u * 2 * (5 + 2));
+  all = sorted(all);
+  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+}
+
 TEST(data, concatenate_and_enumerate) {
   const auto ds = range(3).concatenate(range(3, 5));
   EXPECT_EQ(all_of(ds), up_to(5));

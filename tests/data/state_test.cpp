@@ -15,7 +15,6 @@ struct Case {
 
 Element plus_noise(const Element& e) { return e[0] * 1000 + random::uniform({}, {.high = 1000, .dtype = i64}); }
 bool no_multiple_of_three(const Element& e) { return e[0].item<std::int64_t>() % 3 != 0; }
-
 const std::vector<Case>& cases() {
   static const std::vector<Case> all{
       {"range", [](int) { return range(40); }},
@@ -39,6 +38,14 @@ const std::vector<Case>& cases() {
          return range(90).shuffle(90, {.seed = 1}).map(plus_noise, {.parallel = n}).batch(2).prefetch(n + 1);
        }},
       {"repeat", [](int n) { return range(9).shuffle(4, {.seed = 1}).map(plus_noise, {.parallel = n}).repeat(4); }},
+      {"skip_behind_the_end_of_a_shuffle",
+       [](int n) {
+         return range(9)
+             .shuffle(9, {.seed = 1})
+             .batch(4)
+             .skip(20)
+             .concatenate(range(20).map(plus_noise, {.parallel = n}));
+       }},
       {"take_skip_shard",
        [](int n) { return range(200).skip(5).map(plus_noise, {.parallel = n}).shard(3, 1).take(40); }},
       {"filter",
@@ -196,6 +203,33 @@ TEST(data_state, a_skip_behind_the_end_can_be_saved) {
   EXPECT_FALSE(other.next());
 }
 
+// A round without an element ends the epoch, though a later round would have some.
+TEST(data_state, of_a_repeat_that_ended_early_is_at_the_end) {
+  for (const std::int64_t rounds : {20, -1}) {
+    const auto seldom = [](const Element&) { return random::uniform({}).item<float>() < 0.4f; };
+    const auto ds = range(2).filter(seldom).repeat(rounds);
+    auto it = ds.iterator(), other = ds.iterator();
+    for (int epoch = 0; epoch < 10; ++epoch) {
+      EXPECT_LT(rest_of(it).size(), 30u);
+      other.restore(it.save_state());
+      EXPECT_FALSE(other.next());
+      it.next_epoch();
+    }
+  }
+}
+
+TEST(data_state, of_rounds_that_differ_in_length_can_be_restored_at_their_end) {
+  const auto half = [](const Element&) { return random::uniform({}).item<float>() < 0.5f; };
+  const auto ds = range(20).filter(half).shuffle(5, {.seed = 1}).repeat(2);
+  auto it = ds.iterator(), other = ds.iterator();
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    rest_of(it);
+    other.restore(it.save_state());
+    EXPECT_FALSE(other.next());
+    it.next_epoch();
+  }
+}
+
 TEST(data_state, a_state_of_another_pipeline_is_refused) {
   const State saved = range(10).batch(2).iterator().save_state();
   auto it = range(10).batch(3).iterator();
@@ -217,6 +251,60 @@ TEST(data_state, states_of_branches_that_drew_the_same_are_refused) {
   State old = it.save_state();
   old.integers[1] = of_maps;
   EXPECT_HAS(error_of([&] { it.restore(old); }), "before version 0.15 branches of zip");
+}
+
+// Of versions up to 0.15: what stands behind a stage of its kind drew the numbers of that in another epoch. The states
+// of one map, filter or interleave fit as ever.
+TEST(data_state, states_of_stages_that_drew_the_same_are_refused) {
+  const Dataset some = range(4);
+  const auto open = [](const Element& e) { return from_tensors(e); };
+  const Dataset maps = some.map(plus_noise), filters = some.filter(no_multiple_of_three),
+                opened = some.interleave(open);
+  const auto fits = [](const Dataset& ds, std::int64_t pipeline) {
+    auto it = ds.iterator();
+    State old = it.save_state();
+    old.integers[1] = pipeline;
+    try {
+      it.restore(old);
+    } catch (const Error& error) {
+      EXPECT_HAS(std::string(error.what()), "up to it maps behind each other");
+      return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(fits(maps, 5236449207808102674));
+  EXPECT_TRUE(fits(filters, -7294926891272471144));
+  EXPECT_TRUE(fits(opened, 3756671350390409210));
+  EXPECT_FALSE(fits(maps.map(plus_noise), 8880632166897144544));
+  EXPECT_FALSE(fits(filters.filter(no_multiple_of_three), -5007258779293636391));
+  EXPECT_FALSE(fits(opened.interleave(open), 3591430930278292995));
+}
+
+// A generator that threw, or ended, is not asked again by who goes on from there.
+TEST(data_state, of_a_generator_that_threw_is_at_the_end) {
+  for (const bool throws : {false, true}) {
+    int asked = 0;
+    const auto ds = from_generator([&asked, throws, i = 0]() mutable -> std::optional<Element> {
+      ++asked;
+      if (i == 3 && throws) throw std::runtime_error("no more");
+      return i == 3 ? std::optional<Element>() : Element(scalar(i++, i64));
+    });
+    auto it = ds.iterator(), other = ds.iterator();
+    for (int i = 0; i < 3; ++i) it.next();
+    other.restore(it.save_state());
+    if (throws) {
+      EXPECT_THROW(other.next(), Error);
+    } else {
+      EXPECT_FALSE(other.next());
+    }
+    const int before = asked;
+    it.restore(State::from_string(other.save_state().to_string()));
+    EXPECT_FALSE(it.next());
+    EXPECT_EQ(it.save_state(), other.save_state());
+    EXPECT_EQ(asked, before);
+    it.next_epoch();
+    EXPECT_EQ(rest_of(it, 3), up_to(3));
+  }
 }
 
 TEST(data_state, damaged_states_are_refused_and_the_iterator_starts_over) {

@@ -40,7 +40,7 @@ struct Outcome {
 
 // Two epochs of five steps, whose gradients make an update each three steps; data that do or do not tell their size.
 Outcome run(const Folder& folder, bool resume, std::int64_t death, std::int64_t steps, bool sized) {
-  nn::Sequential model({nn::dense(4, tanh), nn::dense(1)});
+  nn::Sequential model({nn::dense(4, tanh), nn::dropout(0.5), nn::dense(1)});
   optim::Adam adam({.learning_rate = 0.01});
   const auto validation = rows(10, 9).batch(10);
   auto data = rows(40);
@@ -211,6 +211,33 @@ TEST(resume, a_table_has_every_epoch_once) {
   const std::string wanted = table(whole, false, -1);
   table(cut, false, 1);  // after the line of the second epoch, before its checkpoint
   EXPECT_EQ(table(cut, true, -1), wanted);
+}
+
+// The rate of an epoch is made once, though the epoch begins twice; a table that the first life left empty gets its
+// head.
+TEST(resume, an_epoch_that_was_cut_begins_once) {
+  const auto table = [](const Folder& folder, bool resume, std::int64_t death, std::int64_t steps) {
+    nn::Sequential model({nn::dense({.units = 1, .kernel_initializer = nn::initializers::ones})});
+    optim::SGD sgd({.learning_rate = 0.01});
+    try {
+      fit(model, rows(16).batch(4),
+          {.optimizer = &sgd,
+           .loss = losses::mean_squared_error,
+           .epochs = 3,
+           .callbacks = {train::learning_rate_schedule([](std::int64_t, double rate) { return 0.5 * rate; }),
+                         std::make_shared<Death>(death), train::csv(folder.path("log.csv")),
+                         train::checkpoint_every(folder.path("checkpoints"), {.steps = 1, .resume = resume})},
+           .steps = steps});
+    } catch (const std::runtime_error&) {
+    }
+    return read_file(folder.path("log.csv")) + std::to_string(sgd.learning_rate().item<double>());
+  };
+  const Folder whole, cut, dead;
+  const std::string wanted = table(whole, false, -1, 0);
+  table(cut, false, -1, 6);
+  EXPECT_EQ(table(cut, true, -1, 0), wanted);
+  table(dead, false, 0, 0);
+  EXPECT_EQ(table(dead, true, -1, 0), wanted);
 }
 
 TEST(resume, the_page_of_a_run_stands_where_nothing_is_left_to_do) {

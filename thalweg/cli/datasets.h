@@ -51,9 +51,9 @@ Datasets csv_examples(const std::string& path, const DataRequest& request, const
 Datasets npy_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step);
 Datasets tfrecord_examples(const std::vector<std::string>& files, const DataRequest& request,
                            const models::TrainingStep& step);
-// Arrays x and y, or x_train, y_train, x_test and y_test as Keras has them.
-Datasets array_examples(const std::string& name, const std::map<std::string, Tensor>& arrays,
-                        const DataRequest& request, const models::TrainingStep& step);
+// Files of the arrays x_train, y_train, x_test and y_test.
+Datasets idx_examples(const std::string& folder, const std::map<std::string, std::string>& files,
+                      const DataRequest& request, const models::TrainingStep& step);
 // Batches at once.
 Datasets generated_clicks(const DataRequest& request, const models::Settings& settings);
 

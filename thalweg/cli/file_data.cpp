@@ -29,27 +29,21 @@ std::string idx_file(const fs::path& folder, const std::string& name) {
 
 // MNIST's four files; the two of the test may be missing.
 Datasets idx_folder(const std::string& folder, const DataRequest& request, const models::TrainingStep& step) {
-  std::map<std::string, Tensor> arrays;
-  std::vector<std::string> files;
-  const auto load = [&](const char* array, const std::string& name) {
-    const std::string path = idx_file(folder, name);
-    if (path.empty()) return;
-    arrays[array] = data::load_idx(path);
-    files.push_back(path);
+  std::map<std::string, std::string> files;
+  const auto find = [&](const char* array, const std::string& name) {
+    if (const std::string path = idx_file(folder, name); !path.empty()) files[array] = path;
   };
-  load("x_train", idx_images), load("y_train", "train-labels-idx1-ubyte");
-  load("x_test", "t10k-images-idx3-ubyte"), load("y_test", "t10k-labels-idx1-ubyte");
+  find("x_train", idx_images), find("y_train", "train-labels-idx1-ubyte");
+  find("x_test", "t10k-images-idx3-ubyte"), find("y_test", "t10k-labels-idx1-ubyte");
   const auto require = [&](const char* array, const std::string& name) {
-    if (!arrays.contains(array))
+    if (!files.contains(array))
       throw Error(ErrorCode::not_found, "train", "there is no " + name + " in " + folder,
                   "give a folder of MNIST's kind; Debian's is in the package dataset-fashion-mnist");
   };
   require("x_train", idx_images), require("y_train", "train-labels-idx1-ubyte");
-  if (arrays.contains("x_test")) require("y_test", "t10k-labels-idx1-ubyte");
-  if (arrays.contains("y_test")) require("x_test", "t10k-images-idx3-ubyte");
-  Datasets made = array_examples(folder, arrays, request, step);
-  made.files = files;
-  return made;
+  if (files.contains("x_test")) require("y_test", "t10k-labels-idx1-ubyte");
+  if (files.contains("y_test")) require("x_test", "t10k-images-idx3-ubyte");
+  return idx_examples(folder, files, request, step);
 }
 
 // Drawn once and held in memory: no thread draws while a step runs.

@@ -43,6 +43,22 @@ Rows rows_of(const data::Dataset& each) {
 
 using Arrays = std::map<std::string, Rows>;
 
+// What load makes of a file whose content has to be in memory as a whole.
+template <class F>
+auto held(const std::string& path, F load) {
+  try {
+    return load(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::resource_exhausted) throw;
+    const std::string text = error.what();
+    throw Error(error.code(), "train",
+                path + " does not fit into memory, where what is packed has to be held as a whole: " +
+                    text.substr(0, text.rfind("\n  hint: ")),
+                path.ends_with(".npz") ? "store it by numpy.savez, without packing: rows are then read one by one"
+                                       : "unpack it with gunzip: rows are then read one by one");
+  }
+}
+
 // Two arrays with as many rows, as examples.
 data::Dataset pairs(const std::string& name, const Rows& x, const Rows& y) {
   if (!x.count || x.count != y.count) {
@@ -152,18 +168,22 @@ Arrays arrays_of_archive(const std::string& path) {
 
 }  // namespace
 
-Datasets array_examples(const std::string& name, const std::map<std::string, Tensor>& arrays,
-                        const DataRequest& request, const models::TrainingStep& step) {
-  Arrays rows;
-  for (const auto& [array, values] : arrays) rows.emplace(array, rows_of(values));
-  return examples_of(name, rows, request, step);
+Datasets idx_examples(const std::string& folder, const std::map<std::string, std::string>& files,
+                      const DataRequest& request, const models::TrainingStep& step) {
+  Arrays arrays;
+  for (const auto& [array, file] : files)  // what is packed has to be held in any case
+    arrays.emplace(array, is_large(file) && !file.ends_with(".gz") ? rows_of(data::idx(file))
+                                                                   : rows_of(held(file, data::load_idx)));
+  Datasets made = examples_of(folder, arrays, request, step);
+  for (const auto& [array, file] : files) made.files.push_back(file);
+  return made;
 }
 
 Datasets npy_examples(const std::string& path, const DataRequest& request, const models::TrainingStep& step) {
   if (!path.ends_with(".npz") && !fs::is_directory(path)) return array_table(path, request, step);
   Arrays arrays;
   std::vector<std::string> files;
-  if (path.ends_with(".npz")) arrays = arrays_of_archive(path), files = {path};
+  if (path.ends_with(".npz")) arrays = held(path, arrays_of_archive), files = {path};
   for (const char* array : names_of_arrays)
     if (const fs::path file = fs::path(path) / (std::string(array) + ".npy"); fs::exists(file)) {
       arrays.emplace(array,

@@ -84,18 +84,27 @@ class StepLines : public train::Callback {
       if (!values.is_object() || values.contains("final") || values.value("step", session.step + 1) > session.step ||
           values.value("epoch", std::size_t{0}) > session.history.epochs.size())
         continue;
+      if (!values.contains("epoch")) take_step(values);
       kept += line + '\n';
     }
     return kept;
   }
 
+  // The last step that the run had, if there is nothing left to do.
+  void take_step(const ordered_json& step) {
+    loss_ = std::numeric_limits<double>::quiet_NaN();
+    read(step, "loss", loss_);
+  }
+
   // What the run told when it ended before: a run that has nothing left to do tells it again.
   void take_end(const ordered_json& last) {
-    const auto read = [&](const char* key, auto& into) {
-      if (last.contains(key) && last[key].is_number()) last[key].get_to(into);
-    };
-    read("loss", loss_), read("items_per_s", rate_before_);
-    read("peak_bytes_planned", planned_), read("peak_bytes_measured", measured_);
+    read(last, "items_per_s", rate_before_);
+    read(last, "peak_bytes_planned", planned_), read(last, "peak_bytes_measured", measured_);
+  }
+
+  template <class T>
+  static void read(const ordered_json& line, const char* key, T& into) {
+    if (line.contains(key) && line[key].is_number()) line[key].get_to(into);
   }
 
   const std::string path_;

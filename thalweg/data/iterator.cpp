@@ -58,8 +58,8 @@ State IteratorCore::save() const {
 StateReader IteratorCore::checked(const State& state) const {
   constexpr auto hint =
       "make the pipeline with the stages and settings it had when the state was saved; before version 0.15 branches of "
-      "zip, concatenate and "
-      "interleave drew the same random numbers, so that such states do not fit";
+      "zip, concatenate and interleave drew the same random numbers, and up to it maps behind each other, in different "
+      "epochs, so that such states do not fit";
   StateReader reader(state.integers);
   TW_CHECK_USER(reader.take_any() == state_version, "restore", "save a state with this version of the library",
                 "the state has another format than {}", state_version);

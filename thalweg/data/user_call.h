@@ -42,8 +42,12 @@ class BranchScope {
   Branch before_;
 };
 
-// A number of a stage, made one of the branch that is being opened.
+// What numbers the calls of a stage, before the epoch and the element: the `earlier`-th of its kind, from 0.
+std::uint64_t stage_number(std::uint64_t kind, int earlier);
+// The same, made one of the branch that is being opened.
 std::uint64_t in_branch(std::uint64_t stage);
+// States of versions in which stages behind each other drew the same random numbers in different epochs do not fit.
+inline const char* settings_of_stage(int earlier) { return earlier > 0 ? " mixed" : ""; }
 
 // Throws what is being handled, as an Error that names the stage and the element. The hint is for exceptions of other
 // kinds, which have none.

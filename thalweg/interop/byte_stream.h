@@ -22,6 +22,7 @@ class ByteStream {
   void seek(std::int64_t position);                    // packed: unpacks from the front if it lies behind
   // More bytes than this it cannot have, whatever is said of it.
   std::int64_t largest_size() const;
+  bool packed() const { return gzip_ != nullptr; }
   const std::string& path() const { return file_.path(); }
 
  private:

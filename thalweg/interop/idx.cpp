@@ -22,10 +22,13 @@ std::optional<DType> dtype_of_code(unsigned char code) {
   }
 }
 
+void check_length(const std::string& path, const char* what, std::int64_t expected, std::int64_t found) {
+  TW_CHECK(data_loss, found >= expected, "idx", damaged_hint, "{} ends within its {}: expected {} bytes, found {}",
+           path, what, expected, found);
+}
+
 void read_all(ByteStream& stream, void* bytes, std::int64_t count, const char* what) {
-  const std::int64_t got = stream.read(bytes, count);
-  TW_CHECK(data_loss, got == count, "idx", damaged_hint, "{} ends within its {}: expected {} bytes, found {}",
-           stream.path(), what, count, got);
+  check_length(stream.path(), what, count, stream.read(bytes, count));
 }
 
 Spec read_header(ByteStream& stream) {
@@ -54,13 +57,16 @@ Spec read_header(ByteStream& stream) {
   return {*dtype, Shape(sizes)};
 }
 
-// The values are big-endian.
-void turn_bytes(void* values, std::int64_t count, std::int64_t size) {
-  auto* at = static_cast<char*>(values);
-  for (std::int64_t i = 0; i < count && size > 1; ++i, at += size) std::reverse(at, at + size);
+[[noreturn]] void has_more(const std::string& path, const Spec& spec) {
+  TW_FAIL(data_loss, "idx", damaged_hint, "{} has bytes behind its {} {}", path, spec.dtype, spec.shape);
 }
 
 }  // namespace
+
+void turn_bytes(void* values, std::int64_t bytes, std::int64_t size) {
+  auto* at = static_cast<char*>(values);
+  for (std::int64_t i = 0; i < bytes && size > 1; i += size) std::reverse(at + i, at + i + size);
+}
 
 Tensor read_idx(const std::string& path) {
   ByteStream stream("idx", path);
@@ -68,10 +74,20 @@ Tensor read_idx(const std::string& path) {
   Tensor tensor = allocate_tensor(spec, memory::by_user);
   read_all(stream, mutable_data(tensor), tensor.bytes(), "values");
   char more = 0;
-  TW_CHECK(data_loss, stream.read(&more, 1) == 0, "idx", damaged_hint, "{} has bytes behind its {} {}", path,
-           spec.dtype, spec.shape);
-  turn_bytes(mutable_data(tensor), tensor.size(), size_of(spec.dtype));
+  if (stream.read(&more, 1) > 0) has_more(path, spec);
+  turn_bytes(mutable_data(tensor), tensor.bytes(), size_of(spec.dtype));
   return tensor;
+}
+
+IdxHeader read_idx_header(const std::string& path) {
+  ByteStream stream("idx", path);
+  const Spec spec = read_header(stream);
+  const IdxHeader header{spec, stream.position(), stream.packed()};
+  if (header.packed) return header;
+  const std::int64_t found = stream.largest_size() - header.bytes;
+  check_length(path, "values", spec.bytes(), found);
+  if (found > spec.bytes()) has_more(path, spec);
+  return header;
 }
 
 }  // namespace thalweg

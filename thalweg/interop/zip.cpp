@@ -108,37 +108,12 @@ ZipEntry parse_entry(const InputFile& file, const char* head, std::string_view n
           offset};
 }
 
-struct Inflate {
-  z_stream stream = {};
-  Inflate() { inflateInit2(&stream, -15); }
-  ~Inflate() { inflateEnd(&stream); }
-  Inflate(const Inflate&) = delete;
-};
-
-bool inflate_entry(const InputFile& file, const ZipEntry& entry, char* to) {
-  Inflate unpack;
-  std::string piece;
-  std::int64_t taken = 0, made = 0;
-  int status = Z_OK;
-  while (status == Z_OK) {
-    if (unpack.stream.avail_in == 0) {
-      piece.resize(static_cast<std::size_t>(std::min<std::int64_t>(1 << 18, entry.packed - taken)));
-      file.read(entry.offset + taken, piece.data(), static_cast<std::int64_t>(piece.size()));
-      taken += static_cast<std::int64_t>(piece.size());
-      unpack.stream.next_in = reinterpret_cast<Bytef*>(piece.data());
-      unpack.stream.avail_in = static_cast<uInt>(piece.size());
-    }
-    const auto room = std::min<std::int64_t>(entry.size - made, 1 << 30);
-    unpack.stream.next_out = reinterpret_cast<Bytef*>(to + made);
-    unpack.stream.avail_out = static_cast<uInt>(room);
-    status = inflate(&unpack.stream, Z_NO_FLUSH);  // Z_BUF_ERROR where neither input nor room is left
-    made += room - unpack.stream.avail_out;
-  }
-  return status == Z_STREAM_END && made == entry.size;
-}
-
 uLong checksum_with(uLong checksum, std::span<const char> more) {
   return crc32_z(checksum, reinterpret_cast<const Bytef*>(more.data()), more.size());
+}
+
+[[noreturn]] void fail_to_unpack(const InputFile& file, const ZipEntry& entry) {
+  TW_FAIL(data_loss, "npz", hint, "{}: entry \"{}\" cannot be unpacked", file.path(), entry.name);
 }
 
 void compare(const InputFile& file, const ZipEntry& entry, uLong checksum) {
@@ -168,14 +143,52 @@ std::vector<ZipEntry> read_zip_directory(const InputFile& file) {
   return entries;
 }
 
-void read_zip_entry(const InputFile& file, const ZipEntry& entry, void* bytes) {
-  auto* to = static_cast<char*>(bytes);
-  if (!entry.deflated)
-    file.read(entry.offset, to, entry.size);
-  else
-    TW_CHECK(data_loss, inflate_entry(file, entry, to), "npz", hint, "{}: entry \"{}\" cannot be unpacked", file.path(),
-             entry.name);
-  check_zip_entry(file, entry, {std::span(to, static_cast<std::size_t>(entry.size))});
+struct ZipUnpacker::Inflate {
+  z_stream stream = {};
+  std::string piece;
+  std::int64_t taken = 0;  // of the packed bytes
+  uLong checksum = crc32(0, nullptr, 0);
+  Inflate() { inflateInit2(&stream, -15); }
+  ~Inflate() { inflateEnd(&stream); }
+  Inflate(const Inflate&) = delete;
+};
+
+ZipUnpacker::ZipUnpacker(const InputFile& file, const ZipEntry& entry)
+    : file_(file), entry_(entry), inflate_(std::make_unique<Inflate>()) {}
+ZipUnpacker::~ZipUnpacker() = default;
+
+// Some of the next bytes, which are taken off `to`; Z_BUF_ERROR where neither input nor room is left.
+int ZipUnpacker::unpack(std::span<char>& to) {
+  auto& [stream, piece, taken, checksum] = *inflate_;
+  if (stream.avail_in == 0) {
+    piece.resize(static_cast<std::size_t>(std::min<std::int64_t>(1 << 18, entry_.packed - taken)));
+    file_.read(entry_.offset + taken, piece.data(), static_cast<std::int64_t>(piece.size()));
+    taken += static_cast<std::int64_t>(piece.size());
+    stream.next_in = reinterpret_cast<Bytef*>(piece.data());
+    stream.avail_in = static_cast<uInt>(piece.size());
+  }
+  const auto room = std::min<std::size_t>(to.size(), 1 << 30);
+  stream.next_out = reinterpret_cast<Bytef*>(to.data());
+  stream.avail_out = static_cast<uInt>(room);
+  const int status = inflate(&stream, Z_NO_FLUSH);
+  const std::size_t made = room - stream.avail_out;
+  checksum = checksum_with(checksum, to.first(made));
+  to = to.subspan(made);
+  return status;
+}
+
+void ZipUnpacker::read(std::span<char> to) {
+  int status = Z_OK;
+  while (status == Z_OK && !to.empty()) status = unpack(to);
+  if (!to.empty()) fail_to_unpack(file_, entry_);
+}
+
+void ZipUnpacker::finish() {
+  char place = 0;  // without one zlib does not look for the end
+  int status = Z_OK;
+  for (std::span<char> none(&place, 0); status == Z_OK;) status = unpack(none);
+  if (status != Z_STREAM_END) fail_to_unpack(file_, entry_);
+  compare(file_, entry_, inflate_->checksum);
 }
 
 void check_zip_entry(const InputFile& file, const ZipEntry& entry, std::initializer_list<std::span<const char>> parts) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,8 +22,23 @@ struct ZipEntry {
 // The entries of the archive; sizes are possible and lie within the file.
 std::vector<ZipEntry> read_zip_directory(const InputFile& file);
 
-// The bytes of an entry, unpacked and checked, into `bytes`, which has room for entry.size.
-void read_zip_entry(const InputFile& file, const ZipEntry& entry, void* bytes);
+// The bytes of a deflated entry, unpacked from front to back.
+class ZipUnpacker {
+ public:
+  ZipUnpacker(const InputFile& file, const ZipEntry& entry);
+  ~ZipUnpacker();
+  ZipUnpacker(const ZipUnpacker&) = delete;
+  void read(std::span<char> to);  // data_loss: there are not as many
+  void finish();                  // data_loss: there are more, or they are not what was put into the entry
+
+ private:
+  struct Inflate;
+  int unpack(std::span<char>& to);
+
+  const InputFile& file_;
+  const ZipEntry& entry_;
+  std::unique_ptr<Inflate> inflate_;
+};
 
 // data_loss: the parts, one behind the other, are not what was put into the entry.
 void check_zip_entry(const InputFile& file, const ZipEntry& entry, std::initializer_list<std::span<const char>> parts);

@@ -9,6 +9,7 @@
 #include "thalweg/core/log.h"
 #include "thalweg/core/memory.h"
 #include "thalweg/data/iterator.h"
+#include "thalweg/ops/random/random.h"
 #include "thalweg/plan/plan_state.h"
 #include "thalweg/train/interrupt.h"
 #include "thalweg/train/not_finite.h"
@@ -372,10 +373,12 @@ class Loop {
   }
 
   // Of a run that was read from a checkpoint after its last step weights and what the optimizer holds wait for
-  // variables.
+  // variables. The run that was not cut had them without another call: random ops go on as there.
   void build() {
+    const random::State numbers = random::state();
     if (const auto element = data_.iterator().next()) look_(*element);
     options_.optimizer->build(model_.module().trainable_variables());
+    random::set_state(numbers);
   }
 
   void settle(bool epoch) {

@@ -59,6 +59,9 @@ constexpr const char* ends_here =
     "the epoch ends here: what threw is not asked for another element; catch the exception inside of it, or let a "
     "function of the element's number, f(index), take its place";
 
+// Added to the position in states of generators that ended or threw, which are not asked again.
+constexpr std::int64_t behind_the_end = std::int64_t{1} << 61;
+
 // A generator can only be asked for the next element: a state is reached by asking that often.
 class GeneratorCursor final : public Whole {
  public:
@@ -70,10 +73,14 @@ class GeneratorCursor final : public Whole {
     ended_ = false;
     generator_ = call_user("from_generator", call_number(stage_, epoch_, -1), 0, begin_, ends_here);
   }
-  void save(StateWriter& state) const override { state.put(position_); }
+  void save(StateWriter& state) const override { state.put(ended_ ? position_ + behind_the_end : position_); }
   void restore(std::int64_t epoch, StateReader& state) override {
     const std::int64_t position = state.take("the element");
     start(epoch);
+    if (position >= behind_the_end) {
+      ended_ = true;
+      position_ = position - behind_the_end;
+    }
     while (position_ < position && make()) {
     }
   }

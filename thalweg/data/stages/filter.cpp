@@ -9,7 +9,7 @@ class FilterCursor final : public Whole {
   FilterCursor(CursorPtr input, const Dataset::Predicate& predicate, int number, StageCounters& counters)
       : input_(std::move(input)),
         predicate_(predicate),
-        stage_(in_branch(0x66696c + (static_cast<std::uint64_t>(number) << 32))),
+        stage_(in_branch(stage_number(0x66696c, number))),
         counters_(counters) {}
   void start(std::int64_t epoch) override {
     epoch_ = epoch;
@@ -55,16 +55,16 @@ class FilterCursor final : public Whole {
 
 class FilterNode final : public Node {
  public:
-  FilterNode(NodePtr input, Dataset::Predicate predicate)
-      : Node("filter", "", {std::move(input)}),
-        predicate_(std::move(predicate)),
-        number_(stages_until(this->input(), "filter")) {}
+  FilterNode(const NodePtr& input, Dataset::Predicate predicate)
+      : FilterNode(input, std::move(predicate), stages_until(*input, "filter")) {}
   CursorPtr open(Counters& counters) const override {
     return std::make_unique<FilterCursor>(open_whole(input(), counters), predicate_, number_, counters.of(*this));
   }
   std::int64_t cardinality() const override { return input().cardinality() == infinite ? infinite : unknown; }
 
  private:
+  FilterNode(const NodePtr& input, Dataset::Predicate predicate, int number)
+      : Node("filter", settings_of_stage(number), {input}), predicate_(std::move(predicate)), number_(number) {}
   Dataset::Predicate predicate_;
   int number_;
 };

@@ -13,7 +13,7 @@ class InterleaveCursor final : public Whole {
       : input_(std::move(input)),
         f_(f),
         options_(options),
-        stage_(0x696e74 + (static_cast<std::uint64_t>(number) << 32)),
+        stage_(stage_number(0x696e74, number)),
         branch_{in_branch(stage_), random::in_call(stage_, branch().lasting)},
         counters_(counters) {}
   void start(std::int64_t epoch) override {
@@ -146,17 +146,20 @@ void InterleaveCursor::restore(std::int64_t epoch, StateReader& state) {
 
 class InterleaveNode final : public Node {
  public:
-  InterleaveNode(NodePtr input, Dataset::Expand f, const InterleaveOptions& options)
-      : Node("interleave", fmt::format("{} {} apart", options.cycle, options.block), {std::move(input)}),
-        f_(std::move(f)),
-        options_(options),
-        number_(stages_until(this->input(), "interleave")) {}
+  InterleaveNode(const NodePtr& input, Dataset::Expand f, const InterleaveOptions& options)
+      : InterleaveNode(input, std::move(f), options, stages_until(*input, "interleave")) {}
   CursorPtr open(Counters& counters) const override {
     return std::make_unique<InterleaveCursor>(open_whole(input(), counters), f_, options_, number_, counters.of(*this));
   }
   std::int64_t cardinality() const override { return unknown; }
 
  private:
+  InterleaveNode(const NodePtr& input, Dataset::Expand f, const InterleaveOptions& options, int number)
+      : Node("interleave", fmt::format("{} {} apart{}", options.cycle, options.block, settings_of_stage(number)),
+             {input}),
+        f_(std::move(f)),
+        options_(options),
+        number_(number) {}
   Dataset::Expand f_;
   InterleaveOptions options_;
   int number_;

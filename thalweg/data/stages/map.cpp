@@ -19,7 +19,7 @@ Element mapped(const Map& f, std::uint64_t call, std::int64_t index, const Eleme
 // What numbers the random ops of a call: the map and its branch, the epoch, the element.
 struct Calls {
   std::uint64_t stage, epoch = 0;
-  explicit Calls(int number) : stage(in_branch(static_cast<std::uint64_t>(number) + 1)) {}
+  explicit Calls(int number) : stage(in_branch(stage_number(1, number))) {}
   void start(std::int64_t number) { epoch = random::in_call(stage, static_cast<std::uint64_t>(number)); }
   std::uint64_t at(std::int64_t index) const { return random::in_call(epoch, static_cast<std::uint64_t>(index)); }
 };
@@ -132,11 +132,8 @@ class SerialMap final : public Whole {
 
 class MapNode final : public Node {
  public:
-  MapNode(NodePtr input, Map f, int parallel)
-      : Node("map", "", {std::move(input)}),
-        f_(std::move(f)),
-        parallel_(parallel),
-        number_(stages_until(this->input(), "map")) {}
+  MapNode(const NodePtr& input, Map f, int parallel)
+      : MapNode(input, std::move(f), parallel, stages_until(*input, "map")) {}
   CursorPtr open(Counters& counters) const override {
     auto& own = counters.of(*this);
     if (in_job()) return std::make_unique<ParallelMap>(open_drawn(input(), counters), f_, number_, own);
@@ -151,6 +148,8 @@ class MapNode final : public Node {
   }
 
  private:
+  MapNode(const NodePtr& input, Map f, int parallel, int number)
+      : Node("map", settings_of_stage(number), {input}), f_(std::move(f)), parallel_(parallel), number_(number) {}
   bool in_job() const { return parallel_ == autotune || parallel_ > 1; }
   Map f_;
   int parallel_, number_;

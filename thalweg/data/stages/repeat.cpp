@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "thalweg/core/check.h"
@@ -25,9 +26,9 @@ class RepeatCursor final : public Over {
         counters_.count();
         return true;
       }
-      if (!anything) return false;  // nothing to repeat
-      ++round_;
       in_round_ = 0;
+      if (!anything) return false;  // nothing to repeat, also for who goes on from a state
+      ++round_;
       if (count_ >= 0 && round_ >= count_) break;
       Over::start(input_epoch());
     }
@@ -46,8 +47,11 @@ class RepeatCursor final : public Over {
   }
 
  private:
-  // Rounds of a later epoch of the whole follow those of the earlier ones.
-  std::int64_t input_epoch() const { return count_ < 0 ? (epoch_ << 32) + round_ : epoch_ * count_ + round_; }
+  // Rounds of a later epoch of the whole follow those of the earlier ones. At the end the input stands in the last one.
+  std::int64_t input_epoch() const {
+    if (count_ < 0) return (epoch_ << 32) + round_;
+    return epoch_ * count_ + std::min(round_, std::max<std::int64_t>(count_ - 1, 0));
+  }
 
   const std::int64_t count_;
   StageCounters& counters_;

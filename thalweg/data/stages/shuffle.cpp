@@ -42,7 +42,7 @@ class PermutedCursor final : public Over {
     start(epoch);
     position_ = position;
   }
-  void seek(std::int64_t position) override { position_ = position; }
+  void seek(std::int64_t position) override { position_ = std::min(position, size_); }  // behind the last: the end
 
  private:
   std::int64_t size_, position_ = 0;

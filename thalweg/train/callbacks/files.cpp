@@ -106,7 +106,7 @@ class Csv : public Callback {
   explicit Csv(std::string path) : path_(std::move(path)) {}
 
   void on_begin(Session& session) override {
-    headed_ = session.step > 0 && std::filesystem::is_regular_file(path_);
+    headed_ = session.step > 0 && std::filesystem::is_regular_file(path_) && has_head();
     if (headed_) cut_back(session);
     file_.open(path_, headed_ ? std::ios::app : std::ios::trunc);
     check();
@@ -126,6 +126,12 @@ class Csv : public Callback {
   }
 
  private:
+  // A run that died in its first epoch left none.
+  bool has_head() const {
+    std::ifstream before(path_);
+    std::string line;
+    return std::getline(before, line) && !before.eof();
+  }
   // To the head and the epochs before the checkpoint that the run goes on from: later ones come again.
   void cut_back(const Session& session) const {
     std::ifstream before(path_);

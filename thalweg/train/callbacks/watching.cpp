@@ -206,6 +206,7 @@ class RateSchedule : public Callback {
  public:
   explicit RateSchedule(std::function<double(std::int64_t, double)> schedule) : schedule_(std::move(schedule)) {}
   void on_epoch_begin(Session& session) override {
+    if (session.epoch_step > 0) return;  // a resumed run goes on inside of the epoch, with its rate
     session.optimizer.set_learning_rate(schedule_(session.epoch, session.optimizer.learning_rate().item<double>()));
   }
 
