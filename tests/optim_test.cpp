@@ -274,6 +274,21 @@ TEST(optim, averages_follow_rows_that_rest) {
   }
 }
 
+// Likewise the average of a variable that the loss depends on no longer.
+TEST(optim, averages_follow_variables_without_a_gradient) {
+  for (const bool compiled : {false, true}) {
+    SGD sgd({.learning_rate = 1, .ema_momentum = 0.5});
+    Variable always = variable("always", tensor({0.0})), early = variable("early", tensor({0.0}));
+    const auto late = [&](const Tensor& g) { return sgd.apply({g, Gradient()}, {always, early}).tensor(); };
+    const auto step = function(late);
+    for (int i = 0; i < 2; ++i) sgd.apply({tensor({1.0}), tensor({1.0})}, {always, early});
+    for (int i = 0; i < 3; ++i) compiled ? step(tensor({1.0})) : late(tensor({1.0}));
+    EXPECT_EQ(values(early), List{-2});
+    sgd.assign_averages();
+    EXPECT_EQ(values(early), List{-2 + 0.5 / 8});  // -1.5 after two steps
+  }
+}
+
 TEST(optim, rows_are_written_in_place_unless_someone_reads_them) {
   SGD sgd({.learning_rate = 1});
   Variable w = variable("w", zeros({10, 2}, f64));

@@ -73,6 +73,7 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
   TW_CHECK_USER(gradients.size() == variables.size(), "apply", "give one gradient for each variable",
                 "expected as many gradients as variables, got {} and {}", gradients.size(), variables.size());
   std::vector<Item> items;
+  left_out_.clear();
   std::vector<std::string> undefined;
   std::unordered_set<std::uint64_t> seen;
   for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -84,7 +85,11 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
                   "expected different variables, got \"{}\" twice", variables[i].name());
     if (!gradients[i].defined()) {
       undefined.push_back(variables[i].name());
-      if (Entry& entry = entries_[place->second]; entry.accumulator.in_use()) items.push_back({&entry, {}});
+      Entry& entry = entries_[place->second];
+      if (entry.accumulator.in_use())
+        items.push_back({&entry, {}});
+      else
+        left_out_.push_back(&entry);
       continue;
     }
     check_gradient(gradients[i], variables[i]);
@@ -201,6 +206,7 @@ Applied Pipeline::flush(Tensor* gradient_norm) {
   const PauseRecording pause;
   const LayerScope here(layer_of(optimizer_layer));
   std::vector<Item> items;
+  left_out_.clear();
   for (auto& entry : entries_)
     if (entry.accumulator.in_use()) items.push_back({&entry, {}});
   if (!calls_.defined()) return Applied(scalar(false, boolean));
@@ -266,6 +272,9 @@ void Pipeline::update(const std::vector<Item>& items, const Step& step) {
       update_whole(*item.entry, frame, item.gradient);
     hold_mask(*item.entry);
   }
+  if (!share.defined()) return;
+  for (Entry* entry : left_out_)
+    update_average(*entry, {.due = step.due, .share = number_for(share, entry->variable().dtype())});
 }
 
 // Masked elements stay zero, whatever momentum they had.
@@ -276,7 +285,7 @@ void Pipeline::hold_mask(Entry& entry) const {
   if (options_.ema_momentum) entry.tables.back().assign(where(mask, entry.tables.back(), 0));
 }
 
-// The average follows the variable, whose values stay.
+// The average follows the variable, whose values stay. So it ends at these, not where they were on the way.
 void Pipeline::update_average(Entry& entry, const Update& frame) {
   Variable& average = entry.tables.back();
   const Tensor before = widen(average), after = before + (widen(entry.variable()) - before) * frame.share;

@@ -103,6 +103,7 @@ class Pipeline {
   Variable roomless_;        // functions that hold it are traced anew when gradients get their first room
   std::vector<std::regex> undecayed_;
   std::vector<Entry> entries_;
+  std::vector<Entry*> left_out_;                           // of this call: they have no gradient
   std::map<std::string, Tensor> pending_;                  // given to set_state, for what is not made yet
   bool restored_ = false;                                  // set_state was called
   std::unordered_map<std::uint64_t, std::size_t> places_;  // of variables among the entries
