@@ -231,6 +231,20 @@ TEST(accumulation, a_part_of_several_optimizers_may_have_no_gradient) {
   }
 }
 
+// Calls without any gradient for one of the rules end with the epoch for it too.
+TEST(accumulation, a_flush_brings_several_optimizers_into_step) {
+  SGD of_a({.learning_rate = 1, .accumulate_steps = 3}), of_rest({.learning_rate = 1, .accumulate_steps = 3});
+  Multi both({{"^a", &of_a}}, of_rest);
+  Variable a(scalar(0, f64), {.name = "a"}), b(scalar(0, f64), {.name = "b"});
+  const Tensor g = scalar(2, f64);
+  both.apply({Gradient(), g}, {a, b});
+  EXPECT_TRUE(both.flush());
+  for (int call = 0; call < 3; ++call) EXPECT_EQ(both.apply({g, g}, {a, b}), call == 2);
+  EXPECT_EQ(a.value().item<double>(), -2);
+  EXPECT_EQ(b.value().item<double>(), -4);
+  EXPECT_EQ(of_a.iterations(), 1);
+}
+
 TEST(accumulation, a_flush_without_gradients_changes_nothing) {
   Adam off, on({.accumulate_steps = 2});
   Variable w(scalar(1, f64), {.name = "w"}), unused(scalar(1, f64), {.name = "unused"});

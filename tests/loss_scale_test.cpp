@@ -149,6 +149,42 @@ TEST(loss_scale, micro_batches_that_are_skipped_do_not_count) {
   });
 }
 
+TEST(loss_scale, a_call_that_does_not_count_leaves_it_alone) {
+  SGD one({.learning_rate = 1}), part({.learning_rate = 1});
+  Multi several({}, part);
+  for (Optimizer* optimizer : {static_cast<Optimizer*>(&one), static_cast<Optimizer*>(&several)}) {
+    LossScale scale({.initial = 8, .growth_steps = 1, .max_skips = 0});
+    Variable w = variable("w", {0});
+    const auto apply = [&](const Tensor& g, const Tensor& counts) {
+      return optimizer->apply({g}, {w}, {.loss_scale = &scale, .only_if = counts}).tensor();
+    };
+    const auto compiled = function(apply);
+    const Tensor yes = scalar(true, boolean), no = scalar(false, boolean);
+    for (const double g : {1.0, nan}) {
+      EXPECT_FALSE(apply(tensor({g}), no).item<bool>());
+      EXPECT_FALSE(compiled(tensor({g}), no).item<bool>());
+      EXPECT_EQ(scale.value(), 8);
+      EXPECT_EQ(scale.skipped(), 0);
+    }
+    EXPECT_TRUE(compiled(tensor({8.0}), yes).item<bool>());
+    EXPECT_EQ(values(w), List{-1});
+    EXPECT_EQ(scale.value(), 16);
+  }
+}
+
+// As the parts of several optimizers are called: nothing is judged.
+TEST(loss_scale, no_gradients_at_all_leave_it_alone) {
+  for (const int steps : {1, 2}) {
+    SGD sgd({.accumulate_steps = steps}), other({.accumulate_steps = steps});
+    Multi several({{"w", &other}}, other);
+    LossScale scale({.initial = 8, .growth_steps = 1});
+    Variable w = variable("w", {0});
+    for (Optimizer* optimizer : {static_cast<Optimizer*>(&sgd), static_cast<Optimizer*>(&several)})
+      EXPECT_FALSE(optimizer->apply({Gradient()}, {w}, {.loss_scale = &scale, .may_be_undefined = true}));
+    EXPECT_EQ(scale.value(), 8);
+  }
+}
+
 TEST(loss_scale, several_optimizers_skip_together) {
   SGD fast({.learning_rate = 1}), slow({.learning_rate = 1});
   Multi both({{"^a", &fast}}, slow);

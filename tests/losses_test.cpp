@@ -54,6 +54,7 @@ TEST(losses, a_mask_that_keeps_nothing_has_no_gradient) {
 
 TEST(losses, no_examples_have_no_loss) {
   EXPECT_EQ(number(losses::mean_squared_error(zeros({0, 3}, f64), zeros({0, 3}, f64))), 0);
+  EXPECT_EQ(number(losses::mean_squared_error(zeros({0}, f64), zeros({0}, f64))), 0);
   EXPECT_EQ(number(losses::sparse_categorical_crossentropy(zeros({0}, i64), zeros({0, 3}, f64))), 0);
 }
 
@@ -83,6 +84,31 @@ TEST(losses, ignored_classes_neither_count_nor_fail) {
   EXPECT_EQ(tape.gradient(loss, logits).to_vector<double>(), (List{0, 0, 0, 0, 0.5, -0.5}));
 }
 
+// The mask of whole examples goes with the first axis, not with the last one as operators would have it.
+TEST(losses, ignored_classes_go_with_a_mask_of_examples) {
+  const Tensor logits = tensor({{{1.0, 2.0}, {3.0, 0.0}}, {{0.0, 1.0}, {5.0, 4.0}}}),
+               labels = tensor({{0, 1}, {1, -1}});
+  const auto loss = [&](const Tensor& mask, Reduction reduction) {
+    return losses::sparse_categorical_crossentropy(
+        labels, logits, {.from_logits = true, .ignore_class = -1, .mask = mask, .reduction = reduction});
+  };
+  const auto all = loss({}, Reduction::none).to_vector<double>();
+  EXPECT_NEAR(number(loss(tensor({1, 0}) == 1, Reduction::mean)), (all[0] + all[1]) / 2, 1e-15);
+  EXPECT_NEAR(number(loss(tensor({0, 1}) == 1, Reduction::mean)), all[2], 1e-15);
+  EXPECT_NEAR(number(loss(tensor({{1}, {0}}) == 1, Reduction::sum)), all[0] + all[1], 1e-15);
+  testing::expect_error(ErrorCode::invalid_argument, {"boolean mask", "f32"},
+                        [&] { loss(ones({2}), Reduction::mean); });
+}
+
+TEST(losses, probabilities_that_are_all_zero_have_a_finite_loss) {
+  const Tensor p = tensor({{0.0, 0.0}, {0.5, 0.5}});
+  GradientTape tape;
+  tape.watch(p);
+  const Tensor loss = losses::categorical_crossentropy(tensor({{1.0, 0.0}, {1.0, 0.0}}), p);
+  EXPECT_NEAR(number(loss), (-std::log(1e-7) + std::log(2.0)) / 2, 1e-12);
+  for (const double g : tape.gradient(loss, p).to_vector<double>()) EXPECT_TRUE(std::isfinite(g));
+}
+
 TEST(losses, mistakes_name_the_loss_and_the_shapes) {
   using testing::expect_error;
   const auto invalid = ErrorCode::invalid_argument;
@@ -97,6 +123,9 @@ TEST(losses, mistakes_name_the_loss_and_the_shapes) {
                [] { losses::binary_crossentropy(ones({2}), ones({2}), {.label_smoothing = 2}); });
   expect_error(ErrorCode::out_of_range, {"[sparse_categorical_crossentropy]", "sparse_softmax_cross_entropy", "3"}, [] {
     losses::sparse_categorical_crossentropy(tensor({0, 3}), zeros({2, 3}));
+  });
+  expect_error(ErrorCode::out_of_range, {"[sparse_categorical_crossentropy]", "[1]", "0 to 2"}, [] {
+    losses::sparse_categorical_crossentropy(tensor({0.F, std::nanf("")}), zeros({2, 3}));
   });
 }
 

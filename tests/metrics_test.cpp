@@ -1,6 +1,8 @@
 // Metrics beyond the golden cases: shapes, weights, state, refusals.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "thalweg/autodiff/tape.h"
 #include "thalweg/core/error.h"
 #include "thalweg/metrics/metrics.h"
@@ -154,7 +156,18 @@ TEST(metrics, functions_update_state_at_every_call) {
 TEST(metrics, large_numbers_of_classes_are_told_apart) {
   Accuracy accuracy;
   accuracy.update(tensor({16777217, 16777216}), tensor({16777216, 16777216}));
+  accuracy.update(tensor({{16777217}, {16777216}}), tensor({16777216, 16777216}));
   EXPECT_EQ(accuracy.result().item<double>(), 0.5);
+}
+
+// As argmax has it, so that one of k = 1 is the accuracy.
+TEST(metrics, scores_that_are_no_numbers_are_above_others) {
+  const float nan = std::nanf("");
+  const Tensor labels = tensor({1, 1, 1}), scores = tensor({{nan, 1.f, 0.f}, {0.f, 1.f, 0.f}, {2.f, nan, nan}});
+  metrics::TopK one({.k = 1}), two({.k = 2});
+  one.update(labels, scores), two.update(labels, scores);
+  EXPECT_NEAR(one.result().item<double>(), 1 / 3.0, 1e-15);
+  EXPECT_NEAR(two.result().item<double>(), 2 / 3.0, 1e-15);
 }
 
 TEST(metrics, what_does_not_fit_is_refused) {

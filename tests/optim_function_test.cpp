@@ -99,6 +99,49 @@ TEST(optim_function, accumulation_is_predicated) {
   expect_same_compiled("lamb", made<Lamb>(LambOptions{.weight_decay = 0.1, .accumulate_steps = 3}));
 }
 
+// The longest program of any rule, on a number: there is no code for it, so that it is interpreted.
+TEST(optim_function, ftrl_takes_all_options_at_once) {
+  const FtrlOptions options{.learning_rate = 0.1,
+                            .learning_rate_power = -0.4,
+                            .l1_regularization_strength = 0.05,
+                            .l2_regularization_strength = 0.02,
+                            .l2_shrinkage_regularization_strength = 0.01,
+                            .beta = 0.3,
+                            .clip_value = 0.7,
+                            .weight_decay = 0.1,
+                            .ema_momentum = 0.9,
+                            .accumulate_steps = 2};
+  Ftrl eager(options), compiled(options);
+  Variable want(scalar(1, f64), {.name = "w"}), got(scalar(1, f64), {.name = "w"});
+  const auto step = function([&](const Tensor& g) { return compiled.apply({g}, {got}).tensor(); });
+  for (const double g : {0.5, 0.3, 2.0, -0.1}) {
+    eager.apply({scalar(g, f64)}, {want});
+    step(scalar(g, f64));
+  }
+  EXPECT_NEAR(got.value().item<double>(), want.value().item<double>(), 1e-12);
+  EXPECT_EQ(compiled.iterations(), 2);
+}
+
+// A function does not know yet that gradients come, and is traced anew when they have.
+TEST(optim_function, what_was_traced_before_the_first_gradient_takes_part) {
+  SGD sgd({.learning_rate = 1, .accumulate_steps = 2});
+  Variable always(scalar(0, f64), {.name = "always"}), branch(scalar(0, f64), {.name = "branch"});
+  const auto with = function([&](const Tensor& g) { return sgd.apply({g, g}, {always, branch}).tensor(); });
+  const auto without = function([&](const Tensor& g) { return sgd.apply({g, Gradient()}, {always, branch}).tensor(); });
+  const auto flush = function([&] { return sgd.flush().tensor(); });
+  const Tensor one = scalar(1, f64);
+  EXPECT_FALSE(flush().item<bool>());
+  without(one), with(one);
+  EXPECT_EQ(branch.value().item<double>(), -0.5);
+  with(one), without(one);
+  EXPECT_EQ(branch.value().item<double>(), -1);
+  with(one);
+  EXPECT_TRUE(flush().item<bool>());
+  EXPECT_EQ(always.value().item<double>(), -3);
+  EXPECT_EQ(branch.value().item<double>(), -2);
+  EXPECT_EQ(sgd.iterations(), 3);
+}
+
 TEST(optim_function, whether_an_update_was_made_is_never_known_in_a_trace) {
   SGD sgd;
   Variable w(scalar(1.f, f32), {.name = "w"});

@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/random/random.h"
+#include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/optim/optimizers.h"
 
 namespace thalweg {
@@ -230,6 +232,25 @@ TEST(optim_rules, a_rate_of_zero_leaves_weights_as_they_are) {
     other.apply({full({1}, gradient)}, {same});
     EXPECT_EQ(w.value().item<float>(), same.value().item<float>());
   }
+}
+
+// Its variance is 0 but for rounding, which made it negative.
+TEST(optim_rules, centered_rmsprop_takes_gradients_that_do_not_change) {
+  std::vector<float> sizes;
+  for (int i = 0; i < 1000; ++i) sizes.push_back(0.01f * std::exp(0.02f * static_cast<float>(i)));
+  const Tensor gradient = Tensor::from(sizes, {1000});
+  RMSprop rmsprop({.learning_rate = 1e-6, .centered = true});
+  Variable w(zeros({1000}), {.name = "w"});
+  for (int i = 0; i < 200; ++i) rmsprop.apply({gradient}, {w});
+  EXPECT_TRUE(reduce_all(isfinite(w.value())).item<bool>());
+}
+
+TEST(optim_rules, ftrl_that_begins_with_nothing_lets_weights_without_a_gradient_rest) {
+  Ftrl ftrl({.learning_rate = 0.1, .initial_accumulator_value = 0});
+  Variable w(full({2}, 1.F), {.name = "w"});
+  ftrl.apply({tensor({0.F, 1.F})}, {w});
+  EXPECT_EQ(w.value().to_vector<float>()[0], 1);
+  EXPECT_NEAR(w.value().to_vector<float>()[1], 0.9, 1e-6);
 }
 
 TEST(optim_rules, muon_moves_a_matrix_along_nearly_orthogonal_directions) {

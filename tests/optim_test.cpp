@@ -16,6 +16,7 @@
 #include "thalweg/ops/random/random.h"
 #include "thalweg/ops/reduce/reduce.h"
 #include "thalweg/optim/optimizers.h"
+#include "thalweg/plan/function.h"
 
 namespace thalweg {
 namespace {
@@ -150,6 +151,27 @@ TEST(optim, several_optimizers_share_variables_by_name) {
                [&] { ambiguous.apply({tensor({2.0})}, {kernel}); });
 }
 
+TEST(optim, one_optimizer_may_have_several_patterns) {
+  SGD fast({.learning_rate = 1}), slow({.learning_rate = 0.5});
+  Multi all({{"^user", &fast}, {"^item", &fast}}, slow);
+  const std::vector<Variable> list{variable("user", tensor({0.0})), variable("kernel", tensor({0.0})),
+                                   variable("item", tensor({0.0}))};
+  EXPECT_TRUE(all.apply({tensor({2.0}), tensor({2.0}), tensor({2.0})}, list));
+  for (const auto& each : list) EXPECT_EQ(values(each), List{each.name() == "kernel" ? -1.0 : -2.0});
+  EXPECT_EQ(fast.iterations(), 1);
+  const auto state = all.state();
+  EXPECT_EQ(state.size(), 4);  // rates and counts of two optimizers
+  std::map<std::string, Tensor> saved;
+  for (const auto& [name, each] : state) saved.emplace(name, each.value());
+  all.set_state(saved);
+}
+
+TEST(optim, a_table_without_rows_has_nothing_to_update) {
+  Adam adam;
+  Variable none = variable("none", zeros({0, 2}));
+  EXPECT_TRUE(adam.apply({Gradient(zeros({0, 2}), zeros({0}, i64), {0, 2})}, {none}));
+}
+
 // Rows 1, 4, 4 of a table of ten; the dense form of the same gradient.
 struct RowGradient {
   Gradient sparse{tensor({{1.0, 2.0}, {3.0, -4.0}, {5.0, 6.0}}), tensor({1, 4, 4}), {10, 2}};
@@ -191,6 +213,12 @@ TEST(optim, row_sparse_gradients_give_what_dense_ones_do) {
   expect_same_as_dense<Lamb>(LambOptions{});
 }
 
+// Rows 1 and 4, each once.
+Gradient combine_to_few(const Gradient& gradient) {
+  const Tensor dense = gradient.dense();
+  return {gather(dense, tensor({1, 4})), tensor({1, 4}), gradient.shape()};
+}
+
 TEST(optim, lazy_updates_leave_other_rows_alone) {
   Adam adam({.learning_rate = 0.1, .weight_decay = 0.1, .sparse = lazy}),
       dense({.learning_rate = 0.1, .weight_decay = 0.1});
@@ -200,6 +228,33 @@ TEST(optim, lazy_updates_leave_other_rows_alone) {
   dense.apply({RowGradient().dense}, {reference});
   const auto before = values(start), after = values(w), all = values(reference);
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(after[i], i / 2 == 1 || i / 2 == 4 ? all[i] : before[i]) << i;
+}
+
+// Where a gradient names more than four fifths as many rows as there are it is dense on the way.
+TEST(optim, lazy_updates_leave_other_rows_alone_though_most_are_named) {
+  const Gradient two(full({2, 2}, 1.0), tensor({2, 7}), {10, 2});
+  const Gradient many(full({9, 2}, 1.0), tensor({4, 4, 1, 4, 4, -1, 1, 4, 4}), {10, 2});
+  for (const bool compiled : {false, true}) {
+    Adam lazily({.learning_rate = 0.1, .weight_decay = 0.1, .ema_momentum = 0.5, .sparse = lazy});
+    Adam as_rows({.learning_rate = 0.1, .weight_decay = 0.1, .ema_momentum = 0.5, .sparse = lazy});
+    const Tensor start = random::normal({10, 2}, {.seed = 1, .dtype = f64});
+    Variable w = variable("w", start), reference = variable("w", start);
+    const auto step = function([&](const Tensor& values) {
+      return lazily.apply({Gradient(values, many.indices(), many.shape())}, {w}).tensor();
+    });
+    for (int i = 0; i < 2; ++i) {
+      lazily.apply({two}, {w});
+      as_rows.apply({two}, {reference});
+      compiled ? (void)step(many.values()) : (void)lazily.apply({many}, {w});
+      as_rows.apply({combine_to_few(many)}, {reference});
+    }
+    const auto compare = [&](const Variable& got, const Variable& want) {
+      for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(values(got)[i], values(want)[i], 1e-15) << got.name() << i;
+    };
+    compare(w, reference);
+    for (const auto& [name, state] : lazily.state())
+      if (state.shape() == w.shape()) compare(state, as_rows.state().at(name));
+  }
 }
 
 // The average of a row that was touched once ends at its value, not where it began.
@@ -216,6 +271,21 @@ TEST(optim, averages_follow_rows_that_rest) {
     adam.assign_averages();
     const auto got = values(w), want = values(average);
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-15) << i;
+  }
+}
+
+// Likewise the average of a variable that the loss depends on no longer.
+TEST(optim, averages_follow_variables_without_a_gradient) {
+  for (const bool compiled : {false, true}) {
+    SGD sgd({.learning_rate = 1, .ema_momentum = 0.5});
+    Variable always = variable("always", tensor({0.0})), early = variable("early", tensor({0.0}));
+    const auto late = [&](const Tensor& g) { return sgd.apply({g, Gradient()}, {always, early}).tensor(); };
+    const auto step = function(late);
+    for (int i = 0; i < 2; ++i) sgd.apply({tensor({1.0}), tensor({1.0})}, {always, early});
+    for (int i = 0; i < 3; ++i) compiled ? step(tensor({1.0})) : late(tensor({1.0}));
+    EXPECT_EQ(values(early), List{-2});
+    sgd.assign_averages();
+    EXPECT_EQ(values(early), List{-2 + 0.5 / 8});  // -1.5 after two steps
   }
 }
 

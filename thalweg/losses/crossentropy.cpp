@@ -33,7 +33,9 @@ std::int64_t classes_of(const char* loss, const Pair& pair) {
 // Probabilities kept away from 0 and 1.
 Tensor guarded(const Tensor& p) { return clip_by_value(p, epsilon, 1 - epsilon); }
 
-Tensor normalized(const Tensor& p) { return guarded(p / reduce_sum(p, {.axes = -1, .keepdims = true})); }
+Tensor normalized(const Tensor& p) {
+  return guarded(p / maximum(reduce_sum(p, {.axes = -1, .keepdims = true}), epsilon));
+}
 
 // Cross-entropies of labels of which a part is spread: that part is the mean of those of all classes.
 Tensor sparse_values(const Tensor& labels, const Tensor& logits, double smoothing) {
@@ -99,7 +101,10 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
   const CallerScope here("sparse_categorical_crossentropy");
   check_smoothing("sparse_categorical_crossentropy", options.label_smoothing);
   const Tensor prediction = prediction_of(y_pred);
-  Tensor labels = is_float(y_true.dtype()) || y_true.dtype() == u8 ? cast(y_true, i64) : y_true;
+  // What is not a number would become class 0.
+  Tensor labels = is_float(y_true.dtype()) ? cast(where(isnan(y_true), -1e9, y_true), i64)
+                  : y_true.dtype() == u8   ? cast(y_true, i64)
+                                           : y_true;
   if (labels.rank() == prediction.rank() && labels.rank() > 0 && labels.shape()[labels.rank() - 1] == 1)
     labels = reshape(labels, labels.shape().prefix(labels.rank() - 1));
   const Tensor logits = options.from_logits ? prediction : log(guarded(prediction));
@@ -109,7 +114,8 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
 
   const Tensor counts = labels != *options.ignore_class;
   const Tensor values = where(counts, sparse_values(where(counts, labels, 0), logits, options.label_smoothing), 0);
-  rest.mask = rest.mask.defined() ? counts & rest.mask : counts;
+  rest.mask =
+      rest.mask.defined() ? counts & fitted_mask("sparse_categorical_crossentropy", rest.mask, counts.shape()) : counts;
   return reduced("sparse_categorical_crossentropy", values, rest);
 }
 

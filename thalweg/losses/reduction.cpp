@@ -29,7 +29,9 @@ Tensor mean_of(const Tensor& values) { return values.size() == 0 ? reduce_sum(va
 
 Tensor prediction_of(const Tensor& y_pred) { return is_float(y_pred.dtype()) ? widen(y_pred) : cast(y_pred, f32); }
 
-Tensor mean_over_last(const Tensor& x) { return reduce_mean(x, {.axes = -1}); }
+Tensor mean_over_last(const Tensor& x) {
+  return x.size() == 0 ? reduce_sum(x, {.axes = -1}) : reduce_mean(x, {.axes = -1});
+}
 
 Pair pair_of(const Tensor& y_true, const Tensor& y_pred) {
   Tensor prediction = prediction_of(y_pred), truth = cast(y_true, prediction.dtype());
@@ -52,17 +54,17 @@ Tensor fitted_weights(const char* op, const char* what, const Tensor& weights, c
   return reshape(result, Shape(shape));
 }
 
+Tensor fitted_mask(const char* loss, const Tensor& mask, const Shape& values) {
+  TW_CHECK_USER(mask.dtype() == boolean, loss, "true keeps a value: compare first, for example ids != 0",
+                "expected a boolean mask, got {}", mask.dtype());
+  return fitted_weights(loss, "mask", mask, values);
+}
+
 Tensor reduced(const char* loss, Tensor values, const LossOptions& options) {
-  const auto fitted = [&](const char* what, const Tensor& weights) {
-    return fitted_weights(loss, what, cast(weights, values.dtype()), values.shape());
-  };
   Tensor weights, mask;
-  if (options.sample_weight.defined()) weights = fitted("sample_weight", options.sample_weight);
-  if (options.mask.defined()) {
-    TW_CHECK_USER(options.mask.dtype() == boolean, loss, "true keeps a value: compare first, for example ids != 0",
-                  "expected a boolean mask, got {}", options.mask.dtype());
-    mask = fitted("mask", options.mask);
-  }
+  if (options.sample_weight.defined())
+    weights = fitted_weights(loss, "sample_weight", cast(options.sample_weight, values.dtype()), values.shape());
+  if (options.mask.defined()) mask = cast(fitted_mask(loss, options.mask, values.shape()), values.dtype());
   const Tensor factor = !mask.defined() ? weights : weights.defined() ? weights * mask : mask;
   if (factor.defined()) values = values * factor;
 

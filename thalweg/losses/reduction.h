@@ -19,6 +19,9 @@ Tensor mean_over_last(const Tensor& x);
 // scalar stays one.
 Tensor fitted_weights(const char* op, const char* what, const Tensor& weights, const Shape& values);
 
+// The same of a mask, which must be boolean.
+Tensor fitted_mask(const char* loss, const Tensor& mask, const Shape& values);
+
 // The values of a loss under weights, mask and reduction.
 Tensor reduced(const char* loss, Tensor values, const LossOptions& options);
 

@@ -59,10 +59,10 @@ Tensor chosen_classes(const char* metric, const Tensor& y_true, const Tensor& y_
   return argmax(y_true, -1);
 }
 
-// Fewer than k scores are above that of the right class.
+// Fewer than k scores are above that of the right class, as one that is no number is, for argmax too.
 Tensor in_top_k(const Tensor& classes, const Tensor& y_pred, std::int64_t k) {
   const Tensor right = gather(y_pred, expand_dims(classes, -1), {.axis = -1, .batch_dims = classes.rank()});
-  const Tensor above = reduce_sum(cast(y_pred > right, i64), {.axes = -1});
+  const Tensor above = reduce_sum(cast(!(y_pred <= right), i64), {.axes = -1});
   return part_of((above < k) & isfinite(reshape(right, classes.shape())));
 }
 
@@ -87,7 +87,8 @@ MeanOf::Values top_k_of_numbers(std::int64_t k) {
 Tensor equal_values(const Tensor& y_true, const Tensor& y_pred) {
   if (y_true.shape() == y_pred.shape() && !is_float(y_true.dtype()) && !is_float(y_pred.dtype()))
     return part_of(cast(y_true, i64) == cast(y_pred, i64));
-  const auto [truth, prediction] = losses::pair_of(y_true, y_pred);
+  const bool whole = !is_float(y_true.dtype()) && !is_float(y_pred.dtype());  // of ranks that differ
+  const auto [truth, prediction] = losses::pair_of(y_true, whole ? cast(y_pred, f64) : y_pred);
   return part_of(truth == prediction);
 }
 

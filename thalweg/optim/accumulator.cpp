@@ -96,13 +96,14 @@ Gradient Accumulator::nothing() const {
   return {zeros(shape_.with(0, 1), dtype_), no_rows(1), shape_};
 }
 
-void Accumulator::make_room(const Gradient& gradient, const Variable& calls) {
+void Accumulator::make_room(const Gradient& gradient, const Variable& calls, Variable& roomless) {
   const Tensor& indices = gradient.indices();
   if (gradient.is_sparse() && !is_symbolic(indices))  // in a trace: when the update reads them
     check_indices("apply", {mutable_data(indices), &indices.spec()}, shape_[0], Negative::allowed);
   const std::int64_t rows = gradient.is_sparse() ? std::max<std::int64_t>(indices.size(), 1) : shape_.size();
   if (sum_.defined() || (rows_.defined() && rows <= rows_a_call())) return;
   const AtRest at_rest(with({calls}));
+  if (!in_use()) give_up(roomless);
   if (gradient.is_sparse() && are_few(rows))
     lay_out_rows(rows, calls);
   else
@@ -201,9 +202,10 @@ Accumulator::State Accumulator::take_state(std::map<std::string, Tensor>& values
   return state;
 }
 
-void Accumulator::set_state(const State& state, const Variable& calls) {
+void Accumulator::set_state(const State& state, const Variable& calls, Variable& roomless) {
   if (steps_ == 1) return;
   const AtRest at_rest(with({calls}));
+  if (!in_use() && (state.sum.defined() || state.rows.defined())) give_up(roomless);
   if (state.rows.defined()) {
     give_up(sum_);
     replace(rows_, state.rows, rows_name_);

@@ -33,8 +33,9 @@ class Accumulator {
 
   // Makes room for a gradient like this one in each call. Room that is too small, or that is for rows where a dense
   // gradient comes, is given up for other variables: also in the middle of a trace, which is then out of date. Steps of
-  // other threads wait meanwhile; they must not call this at the same time.
-  void make_room(const Gradient& gradient, const Variable& calls);
+  // other threads wait meanwhile; they must not call this at the same time. Where there was none, `roomless` is given
+  // up.
+  void make_room(const Gradient& gradient, const Variable& calls, Variable& roomless);
   // The mean of what was added since the last update; undefined where nobody reads it.
   Gradient add(const Gradient& gradient, const AccumulatedCall& call);
   // The same when nothing is added. Leaves nothing.
@@ -47,7 +48,7 @@ class Accumulator {
   };
   // Takes the values of its names out of the list, and checks them.
   State take_state(std::map<std::string, Tensor>& values) const;
-  void set_state(const State& state, const Variable& calls);
+  void set_state(const State& state, const Variable& calls, Variable& roomless);
 
  private:
   std::vector<Variable> with(std::vector<Variable> list) const;  // and its own

@@ -59,8 +59,8 @@ Tensor LossScale::scale(const Tensor& loss) const {
 
 std::vector<Variable> LossScale::variables() const { return {scale_, skipped_, finite_in_a_row_, skipped_in_a_row_}; }
 
-LossScale::Verdict LossScale::judge(const std::vector<Gradient>& gradients,
-                                    const std::vector<std::string>& names) const {
+LossScale::Verdict LossScale::judge(const std::vector<Gradient>& gradients, const std::vector<std::string>& names,
+                                    const Tensor& counts) const {
   living_.touch();
   std::vector<Tensor> flags;
   std::vector<std::string> of_flags;
@@ -69,16 +69,20 @@ LossScale::Verdict LossScale::judge(const std::vector<Gradient>& gradients,
     flags.push_back(is_finite(gradients[i]));
     of_flags.push_back(names[i]);
   }
-  const Tensor all = stack(flags), finite = reduce_all(all), bad = cast(!finite, i64);
-  const Tensor first_bad = argmin(cast(all, i32), 0);
+  const Tensor all = stack(flags), finite = reduce_all(all), first_bad = argmin(cast(all, i32), 0);
+  const Tensor bad = cast(counts.defined() ? counts & !finite : !finite, i64);
   const Tensor good = cast(finite, i64) * (finite_in_a_row_ + 1);
   const Tensor grows = good == options_.growth_steps;
   const Tensor scale = scale_, larger = where(grows, 2 * scale, scale), smaller = maximum(0.5 * scale, options_.floor);
+  const auto kept = [&](const Tensor& after, const Variable& before) {
+    return counts.defined() ? where(counts, after, before) : after;
+  };
+  const Tensor skips = limit_skips(bad * (skipped_in_a_row_ + 1), first_bad, options_.max_skips, of_flags);
   return {.finite = finite,
-          .scale = where(finite, larger, smaller),
-          .finite_in_a_row = where(grows, 0, good),
+          .scale = kept(where(finite, larger, smaller), scale_),
+          .finite_in_a_row = kept(where(grows, 0, good), finite_in_a_row_),
           .skipped = skipped_ + bad,
-          .skipped_in_a_row = limit_skips(bad * (skipped_in_a_row_ + 1), first_bad, options_.max_skips, of_flags)};
+          .skipped_in_a_row = kept(skips, skipped_in_a_row_)};
 }
 
 Gradient LossScale::unscaled(const Gradient& gradient, DType variable) const {

@@ -45,8 +45,10 @@ class TW_API LossScale {
   struct Verdict {
     Tensor finite, scale, finite_in_a_row, skipped, skipped_in_a_row;
   };
-  // Throws if this would be one skipped step too many. Undefined gradients are passed over.
-  Verdict judge(const std::vector<Gradient>& gradients, const std::vector<std::string>& names) const;
+  // Throws if this would be one skipped step too many. Undefined gradients are passed over. Where `counts` is false
+  // the state stays; undefined: it is true.
+  Verdict judge(const std::vector<Gradient>& gradients, const std::vector<std::string>& names,
+                const Tensor& counts) const;
   Gradient unscaled(const Gradient& gradient, DType variable) const;
   void settle(const Verdict& verdict);
 

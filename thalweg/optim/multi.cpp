@@ -40,6 +40,9 @@ Multi::Multi(std::vector<Choice> choices, Optimizer& otherwise) : Optimizer(null
     regular_expression("multi", choice.pattern);
   }
   choices_.push_back({"", &otherwise});
+  for (const auto& choice : choices_)
+    if (std::find(optimizers_.begin(), optimizers_.end(), choice.optimizer) == optimizers_.end())
+      optimizers_.push_back(choice.optimizer);
 }
 
 std::size_t Multi::place_of(const Variable& variable) const {
@@ -52,7 +55,8 @@ std::size_t Multi::place_of(const Variable& variable) const {
                   choices_[place].pattern, choices_[i].pattern);
     place = i;
   }
-  return place;
+  return static_cast<std::size_t>(std::find(optimizers_.begin(), optimizers_.end(), choices_[place].optimizer) -
+                                  optimizers_.begin());
 }
 
 // With a loss scale all gradients are judged together: either all optimizers make a step or none.
@@ -62,7 +66,7 @@ Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<V
                 "expected as many gradients as variables, got {} and {}", gradients.size(), variables.size());
   if (gradients.empty()) return Applied(scalar(false, boolean));
   if (!options.may_be_undefined) check_some_defined(gradients, variables);
-  if (!options.loss_scale) return apply_parts(gradients, variables, options);
+  if (!options.loss_scale || !some_defined(gradients)) return apply_parts(gradients, variables, options);
   const PauseRecording pause;
   std::vector<Gradient> distinct;
   std::vector<std::string> names;
@@ -71,7 +75,7 @@ Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<V
     names.push_back(variables[i].name());
   }
   LossScale& scale = *options.loss_scale;
-  const auto verdict = scale.judge(distinct, names);
+  const auto verdict = scale.judge(distinct, names, options.only_if);
   for (std::size_t i = 0; i < distinct.size(); ++i) distinct[i] = scale.unscaled(distinct[i], variables[i].dtype());
   Apply part = options;
   part.loss_scale = nullptr;
@@ -83,8 +87,8 @@ Applied Multi::apply(const std::vector<Gradient>& gradients, const std::vector<V
 
 Applied Multi::apply_parts(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                            Apply options) {
-  std::vector<std::vector<Gradient>> parts(choices_.size());
-  std::vector<std::vector<Variable>> owners(choices_.size());
+  std::vector<std::vector<Gradient>> parts(optimizers_.size());
+  std::vector<std::vector<Variable>> owners(optimizers_.size());
   for (std::size_t i = 0; i < variables.size(); ++i) {
     const std::size_t place = place_of(variables[i]);
     parts[place].push_back(gradients[i]);
@@ -93,10 +97,10 @@ Applied Multi::apply_parts(const std::vector<Gradient>& gradients, const std::ve
   JointNorm norm(options.gradient_norm);
   Tensor applied = scalar(false, boolean);
   options.may_be_undefined = true;  // those of one part, where another one has some
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
     if (owners[i].empty()) continue;
     options.gradient_norm = norm.next();
-    applied = applied | choices_[i].optimizer->apply(parts[i], owners[i], options).tensor();
+    applied = applied | optimizers_[i]->apply(parts[i], owners[i], options).tensor();
   }
   norm.finish();
   return Applied(applied);
@@ -105,35 +109,34 @@ Applied Multi::apply_parts(const std::vector<Gradient>& gradients, const std::ve
 Applied Multi::flush(Tensor* gradient_norm) {
   JointNorm norm(gradient_norm);
   Tensor applied = scalar(false, boolean);
-  for (const auto& choice : choices_) applied = applied | choice.optimizer->flush(norm.next()).tensor();
+  for (auto* optimizer : optimizers_) applied = applied | optimizer->flush(norm.next()).tensor();
   norm.finish();
   return Applied(applied);
 }
 
 void Multi::build(const std::vector<Variable>& variables) {
-  std::vector<std::vector<Variable>> owners(choices_.size());
+  std::vector<std::vector<Variable>> owners(optimizers_.size());
   for (const auto& variable : variables) owners[place_of(variable)].push_back(variable);
-  for (std::size_t i = 0; i < choices_.size(); ++i)
-    if (!owners[i].empty()) choices_[i].optimizer->build(owners[i]);
+  for (std::size_t i = 0; i < optimizers_.size(); ++i)
+    if (!owners[i].empty()) optimizers_[i]->build(owners[i]);
 }
 
 std::vector<Variable> Multi::variables() const {
   std::vector<Variable> list;
-  for (const auto& choice : choices_)
-    for (const auto& variable : choice.optimizer->variables()) list.push_back(variable);
+  for (const auto* optimizer : optimizers_)
+    for (const auto& variable : optimizer->variables()) list.push_back(variable);
   return list;
 }
 
 std::map<std::string, Variable> Multi::state() const {
   std::map<std::string, Variable> all;
-  for (std::size_t i = 0; i < choices_.size(); ++i)
-    for (const auto& [name, variable] : choices_[i].optimizer->state())
-      all.emplace(std::to_string(i) + "/" + name, variable);
+  for (std::size_t i = 0; i < optimizers_.size(); ++i)
+    for (const auto& [name, variable] : optimizers_[i]->state()) all.emplace(std::to_string(i) + "/" + name, variable);
   return all;
 }
 
 std::vector<std::map<std::string, Tensor>> Multi::parts_of(const std::map<std::string, Tensor>& state) const {
-  std::vector<std::map<std::string, Tensor>> parts(choices_.size());
+  std::vector<std::map<std::string, Tensor>> parts(optimizers_.size());
   for (const auto& [name, value] : state) {
     std::size_t place = 0;
     const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), place);
@@ -147,52 +150,51 @@ std::vector<std::map<std::string, Tensor>> Multi::parts_of(const std::map<std::s
 
 void Multi::check_state(const std::map<std::string, Tensor>& values) const {
   const auto parts = parts_of(values);
-  for (std::size_t i = 0; i < parts.size(); ++i) choices_[i].optimizer->check_state(parts[i]);
+  for (std::size_t i = 0; i < parts.size(); ++i) optimizers_[i]->check_state(parts[i]);
 }
 
 void Multi::set_state(const std::map<std::string, Tensor>& values) {
   const auto parts = parts_of(values);
-  for (std::size_t i = 0; i < parts.size(); ++i) choices_[i].optimizer->set_state(parts[i]);
+  for (std::size_t i = 0; i < parts.size(); ++i) optimizers_[i]->set_state(parts[i]);
 }
 
 const Iterations& Multi::iterations() const { return choices_.back().optimizer->iterations(); }
 Tensor Multi::learning_rate() const { return choices_.back().optimizer->learning_rate(); }
 
 void Multi::exclude_from_weight_decay(const std::vector<std::string>& patterns) {
-  for (const auto& choice : choices_) choice.optimizer->exclude_from_weight_decay(patterns);
+  for (auto* optimizer : optimizers_) optimizer->exclude_from_weight_decay(patterns);
 }
 
 void Multi::set_learning_rate(double rate) {
-  for (const auto& choice : choices_) choice.optimizer->set_learning_rate(rate);
+  for (auto* optimizer : optimizers_) optimizer->set_learning_rate(rate);
 }
 
 void Multi::lower_learning_rate(double factor, double least) {
-  for (const auto& choice : choices_) choice.optimizer->lower_learning_rate(factor, least);
+  for (auto* optimizer : optimizers_) optimizer->lower_learning_rate(factor, least);
 }
 
 void Multi::set_accumulate_steps(int steps) {
-  for (const auto& choice : choices_) choice.optimizer->set_accumulate_steps(steps);
+  for (auto* optimizer : optimizers_) optimizer->set_accumulate_steps(steps);
 }
 
 int Multi::accumulate_steps() const {
   int steps = 1;
-  for (const auto& choice : choices_) steps = std::max(steps, choice.optimizer->accumulate_steps());
+  for (const auto* optimizer : optimizers_) steps = std::max(steps, optimizer->accumulate_steps());
   return steps;
 }
 
 void Multi::trim() {
-  for (const auto& choice : choices_) choice.optimizer->trim();
+  for (auto* optimizer : optimizers_) optimizer->trim();
 }
 
 bool Multi::averages() const {
-  return std::any_of(choices_.begin(), choices_.end(),
-                     [](const Choice& choice) { return choice.optimizer->averages(); });
+  return std::any_of(optimizers_.begin(), optimizers_.end(),
+                     [](const Optimizer* optimizer) { return optimizer->averages(); });
 }
 
 void Multi::assign_averages() {
-  for (const auto& choice : choices_)
-    if (choice.optimizer->averages() || !averages())
-      choice.optimizer->assign_averages();  // or the error that none does
+  for (auto* optimizer : optimizers_)
+    if (optimizer->averages() || !averages()) optimizer->assign_averages();  // or the error that none does
 }
 
 }  // namespace thalweg::optim

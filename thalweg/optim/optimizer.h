@@ -41,7 +41,8 @@ struct Apply {
   // Where to put the norm of the gradients of the update before they are clipped; while they are accumulated that of
   // their mean so far.
   Tensor* gradient_norm = nullptr;
-  bool may_be_undefined = false;  // all gradients may be undefined: then the call changes nothing
+  // All gradients may be undefined: then the call changes nothing, but counts among those that are accumulated.
+  bool may_be_undefined = false;
 };
 
 using Iterations = Readable<std::int64_t>;  // the number of updates made

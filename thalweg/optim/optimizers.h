@@ -212,10 +212,11 @@ class TW_API Multi : public Optimizer {
   void assign_averages() override;  // of those that do
 
  private:
-  std::size_t place_of(const Variable& variable) const;
+  std::size_t place_of(const Variable& variable) const;  // of its optimizer
   std::vector<std::map<std::string, Tensor>> parts_of(const std::map<std::string, Tensor>& state) const;
   Applied apply_parts(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables, Apply options);
-  std::vector<Choice> choices_;  // the last one takes the rest
+  std::vector<Choice> choices_;         // the last one takes the rest
+  std::vector<Optimizer*> optimizers_;  // theirs, each once
 };
 
 }  // namespace thalweg::optim

@@ -11,7 +11,9 @@
 #include "thalweg/ops/clip/norm.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
+#include "thalweg/ops/reshape/reshape.h"
 #include "thalweg/ops/row_sparse/row_sparse.h"
+#include "thalweg/ops/segment/segment.h"
 #include "thalweg/ops/widen.h"
 #include "thalweg/optim/loss_scale.h"
 
@@ -39,13 +41,25 @@ Tensor values_for(const Gradient& gradient, DType variable) {
   return gradient.dtype() == variable ? gradient.values() : cast(gradient.values(), wide(variable));
 }
 
+// Of the rows that a gradient has, those of the whole: [rows, 1, …].
+Tensor touched(const Gradient& gradient) {
+  const Shape& shape = gradient.shape();
+  const Tensor ids = gradient.indices(), times = unsorted_segment_sum(ones({ids.size()}), ids, shape[0]);
+  Ints sizes(shape.rank(), 1);
+  sizes[0] = shape[0];
+  return reshape(times > 0, Shape(sizes));
+}
+
 Tensor both(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a & b; }
 
 }  // namespace
 
+bool some_defined(const std::vector<Gradient>& gradients) {
+  return std::any_of(gradients.begin(), gradients.end(), [](const Gradient& g) { return g.defined(); });
+}
+
 void check_some_defined(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables) {
-  const bool some = std::any_of(gradients.begin(), gradients.end(), [](const Gradient& g) { return g.defined(); });
-  TW_CHECK_USER(some, "apply", "compute the loss from the variables while the tape records",
+  TW_CHECK_USER(some_defined(gradients), "apply", "compute the loss from the variables while the tape records",
                 "expected a gradient for some variable, got none: \"{}\" has no path to the loss",
                 variables.front().name());
 }
@@ -59,6 +73,7 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
   TW_CHECK_USER(gradients.size() == variables.size(), "apply", "give one gradient for each variable",
                 "expected as many gradients as variables, got {} and {}", gradients.size(), variables.size());
   std::vector<Item> items;
+  left_out_.clear();
   std::vector<std::string> undefined;
   std::unordered_set<std::uint64_t> seen;
   for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -70,11 +85,17 @@ std::vector<Pipeline::Item> Pipeline::items_of(const std::vector<Gradient>& grad
                   "expected different variables, got \"{}\" twice", variables[i].name());
     if (!gradients[i].defined()) {
       undefined.push_back(variables[i].name());
-      if (Entry& entry = entries_[place->second]; entry.accumulator.in_use()) items.push_back({&entry, {}, {}});
+      Entry& entry = entries_[place->second];
+      if (entry.accumulator.in_use())
+        items.push_back({&entry, {}});
+      else
+        left_out_.push_back(&entry);
       continue;
     }
     check_gradient(gradients[i], variables[i]);
-    items.push_back({&entries_[place->second], prepared(gradients[i], variables[i]), {}});
+    Item& item = items.emplace_back(Item{&entries_[place->second], prepared(gradients[i], variables[i])});
+    const bool by_rows = gradients[i].is_sparse() && options_.accumulate_steps == 1 && rule_->by_rows(variables[i]);
+    if (by_rows && options_.sparse == Sparse::lazy && !item.gradient.is_sparse()) item.touched = touched(gradients[i]);
   }
   if (!may_be_undefined) check_some_defined(gradients, variables);
   if (!undefined.empty()) warn_of_undefined(undefined);
@@ -88,7 +109,8 @@ Gradient Pipeline::prepared(const Gradient& gradient, const Variable& variable) 
   if (!gradient.is_sparse()) return gradient;
   if (!rule_->by_rows(variable)) return gradient.dense();
   if (options_.accumulate_steps > 1) return gradient;
-  const bool few = 5 * gradient.indices().size() <= 4 * variable.shape()[0];
+  const std::int64_t count = gradient.indices().size(), rows = variable.shape()[0];
+  const bool few = count < rows && 5 * count <= 4 * rows;
   return few ? combine_rows(gradient) : Gradient(gradient.dense());
 }
 
@@ -104,16 +126,17 @@ Applied Pipeline::apply(const std::vector<Gradient>& gradients, const std::vecto
   if (entries_.empty()) build(variables);
   auto items = items_of(gradients, variables, options.may_be_undefined);
   if (items.empty() && options_.accumulate_steps == 1) return Applied(scalar(false, boolean));
-  if (!options.loss_scale) return advance(items, options.only_if, options);
+  if (!options.loss_scale || !some_defined(gradients)) return advance(items, options.only_if, options);
 
   std::vector<Gradient> given;
   std::vector<std::string> names;
-  for (auto& [entry, gradient, scale] : items) {
-    given.push_back(gradient);
-    names.push_back(entry->variable().name());
-    gradient = options.loss_scale->unscaled(gradient, entry->variable().dtype());
+  for (auto& item : items) {
+    Variable& variable = item.entry->variable();
+    given.push_back(item.gradient);
+    names.push_back(variable.name());
+    item.gradient = options.loss_scale->unscaled(item.gradient, variable.dtype());
   }
-  const auto verdict = options.loss_scale->judge(given, names);
+  const auto verdict = options.loss_scale->judge(given, names, options.only_if);
   Applied applied = advance(items, both(options.only_if, verdict.finite), options);
   options.loss_scale->settle(verdict);
   return applied;
@@ -129,6 +152,7 @@ Applied Pipeline::advance(std::vector<Item>& items, Tensor proceed, const Apply&
     proceed = Tensor();
   }
   const Tensor due = accumulate(items, proceed, options);
+  if (items.empty()) return Applied(scalar(false, boolean));  // the call counts among those of an update all the same
   return finish(items, due, options.gradient_norm);
 }
 
@@ -158,17 +182,17 @@ Applied Pipeline::finish(std::vector<Item>& items, Tensor due, Tensor* gradient_
 
 Tensor Pipeline::accumulate(std::vector<Item>& items, const Tensor& proceed, const Apply& options) {
   if (options_.accumulate_steps == 1) return proceed;
+  for (auto& item : items)
+    if (!item.gradient.defined()) item.gradient = item.entry->accumulator.nothing();
+  for (const auto& item : items) item.entry->accumulator.make_room(item.gradient, calls_, roomless_);
   const Tensor part = scalar(std::max<std::int64_t>(options.examples, 1), f64);
   const Tensor calls = calls_ + 1, weight = weight_ + part;
-  Tensor due = both(calls >= options_.accumulate_steps, proceed);
+  const Tensor due = until_room(both(calls >= options_.accumulate_steps, proceed));
   const auto next = [&](const Tensor& value, const Variable& before) {
     const Tensor after = where(due, 0, value);
     return proceed.defined() ? where(proceed, after, before) : after;
   };
   const AccumulatedCall call{calls_, part, weight, due, proceed, options.gradient_norm != nullptr};
-  for (auto& item : items)
-    if (!item.gradient.defined()) item.gradient = item.entry->accumulator.nothing();
-  for (const auto& item : items) item.entry->accumulator.make_room(item.gradient, calls_);
   for (auto& item : items) item.gradient = item.entry->accumulator.add(item.gradient, call);
   const Tensor next_calls = next(calls, calls_), next_weight = next(weight, weight_);
   calls_.assign(next_calls);
@@ -182,14 +206,16 @@ Applied Pipeline::flush(Tensor* gradient_norm) {
   const PauseRecording pause;
   const LayerScope here(layer_of(optimizer_layer));
   std::vector<Item> items;
+  left_out_.clear();
   for (auto& entry : entries_)
-    if (entry.accumulator.in_use()) items.push_back({&entry, {}, {}});
-  if (items.empty()) return Applied(scalar(false, boolean));
-  const Tensor due = calls_ > 0;
+    if (entry.accumulator.in_use()) items.push_back({&entry, {}});
+  if (!calls_.defined()) return Applied(scalar(false, boolean));
+  const Tensor due = until_room(calls_ > 0);
   if (!is_symbolic(due) && !due.item<bool>()) return Applied(due);
   for (auto& item : items) item.gradient = item.entry->accumulator.take(weight_);
-  calls_.assign(scalar(0, i64));
-  weight_.assign(scalar(0, f64));
+  calls_.assign(where(due, 0, calls_));
+  weight_.assign(where(due, 0, weight_));
+  if (items.empty()) return Applied(scalar(false, boolean));  // no call brought a gradient
   return finish(items, due, gradient_norm);
 }
 
@@ -240,10 +266,15 @@ void Pipeline::update(const std::vector<Item>& items, const Step& step) {
     if (share.defined()) frame.share = number_for(share, dtype);
     if (item.gradient.is_sparse())
       update_rows(item, frame);
+    else if (item.touched.defined())
+      update_touched(item, frame);
     else
       update_whole(*item.entry, frame, item.gradient);
     hold_mask(*item.entry);
   }
+  if (!share.defined()) return;
+  for (Entry* entry : left_out_)
+    update_average(*entry, {.due = step.due, .share = number_for(share, entry->variable().dtype())});
 }
 
 // Masked elements stay zero, whatever momentum they had.
@@ -254,7 +285,7 @@ void Pipeline::hold_mask(Entry& entry) const {
   if (options_.ema_momentum) entry.tables.back().assign(where(mask, entry.tables.back(), 0));
 }
 
-// The average follows the variable, whose values stay.
+// The average follows the variable, whose values stay. So it ends at these, not where they were on the way.
 void Pipeline::update_average(Entry& entry, const Update& frame) {
   Variable& average = entry.tables.back();
   const Tensor before = widen(average), after = before + (widen(entry.variable()) - before) * frame.share;
@@ -264,12 +295,21 @@ void Pipeline::update_average(Entry& entry, const Update& frame) {
 // The touched rows are computed from what they were. Unless rows without a gradient rest, all rows then take the update
 // with a gradient of zero; at last the touched ones are put in. Averages never rest.
 void Pipeline::update_rows(const Item& item, const Update& frame) {
-  auto& [entry, gradient, scale] = item;
+  Entry* const entry = item.entry;
+  const Gradient& gradient = item.gradient;
   const Tensors changed = rule_->update(entry->variable(), read(*entry, frame, gradient));
   const bool rest = options_.sparse == Sparse::lazy || (rule_->rests() && !entry->decay && !frame.share.defined());
   if (!rest) update_whole(*entry, frame, scalar(0, entry->variable().dtype()));
   if (rest && frame.share.defined()) update_average(*entry, frame);
   for (std::size_t i = 0; i < changed.size(); ++i) put_rows(entry->tables[i], gradient.indices(), changed[i]);
+}
+
+// The same where so many rows have a gradient that it is dense.
+void Pipeline::update_touched(const Item& item, const Update& frame) {
+  Update moving = frame, resting = frame;
+  moving.due = both(frame.due, item.touched), resting.due = both(frame.due, !item.touched);
+  update_whole(*item.entry, moving, item.gradient);
+  if (frame.share.defined()) update_average(*item.entry, resting);
 }
 
 }  // namespace thalweg::optim

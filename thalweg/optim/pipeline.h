@@ -62,7 +62,8 @@ class Pipeline {
   struct Item {
     Entry* entry;
     Gradient gradient;
-    Tensor scale;
+    Tensor scale = {};
+    Tensor touched = {};  // [rows, 1, …] boolean: the rows that move; undefined: all, or those of the gradient
   };
 
   std::vector<Item> items_of(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
@@ -79,11 +80,13 @@ class Pipeline {
   Applied advance(std::vector<Item>& items, Tensor proceed, const Apply& options);
   Applied finish(std::vector<Item>& items, Tensor due, Tensor* gradient_norm);
   Tensor accumulate(std::vector<Item>& items, const Tensor& proceed, const Apply& options);
+  Tensor until_room(const Tensor& condition);
   static Tensor norm_of(const std::vector<Item>& items);
   Tensor norm_of_skipped(std::vector<Item>& items, const Tensor& proceed, const Apply& options);
   void clip(std::vector<Item>& items, const Tensor& norm) const;
   void update(const std::vector<Item>& items, const Step& step);
   void update_rows(const Item& item, const Update& frame);
+  void update_touched(const Item& item, const Update& frame);
   static void update_average(Entry& entry, const Update& frame);
   void hold_mask(Entry& entry) const;
 
@@ -97,13 +100,16 @@ class Pipeline {
   Iterations iterations_;
   Variable rate_;            // where the learning rate is a number
   Variable calls_, weight_;  // of the gradients accumulated so far
+  Variable roomless_;        // functions that hold it are traced anew when gradients get their first room
   std::vector<std::regex> undecayed_;
   std::vector<Entry> entries_;
+  std::vector<Entry*> left_out_;                           // of this call: they have no gradient
   std::map<std::string, Tensor> pending_;                  // given to set_state, for what is not made yet
   bool restored_ = false;                                  // set_state was called
   std::unordered_map<std::uint64_t, std::size_t> places_;  // of variables among the entries
 };
 
+bool some_defined(const std::vector<Gradient>& gradients);
 // Throws if there is no gradient at all.
 void check_some_defined(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables);
 

@@ -5,6 +5,7 @@
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/ops/creation/creation.h"
+#include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/widen.h"
 #include "thalweg/optim/pipeline.h"
 
@@ -111,7 +112,8 @@ void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
   auto left = values;
   const auto accumulated = take_state(left);
   for (auto variable : lasting_variables()) variable.assign(values.at(variable.name()));
-  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].accumulator.set_state(accumulated[i], calls_);
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    entries_[i].accumulator.set_state(accumulated[i], calls_, roomless_);
   pending_ = std::move(left);
   restored_ = entries_.empty();
 }
@@ -140,7 +142,7 @@ Pipeline::Entry Pipeline::make_entry(const Variable& variable) {
   }
   if (options_.accumulate_steps > 1) {
     entry.accumulator = Accumulator(name_ + "/" + prefix, variable, options_.accumulate_steps);
-    entry.accumulator.set_state(entry.accumulator.take_state(pending_), calls_);
+    entry.accumulator.set_state(entry.accumulator.take_state(pending_), calls_, roomless_);
   }
   const auto decay = rule_->weight_decay(variable, options_.weight_decay);
   if (decay && *decay > 0 && !matches(undecayed_, variable.name())) entry.decay = decay;
@@ -180,6 +182,19 @@ std::vector<Variable> Pipeline::variables() const {
   for (const auto& entry : entries_)
     for (const auto& variable : entry.accumulator.variables()) list.push_back(variable);
   return list;
+}
+
+// In a trace: the condition, of which what is traced then holds a variable as long as gradients that come later may get
+// room that it does not know.
+Tensor Pipeline::until_room(const Tensor& condition) {
+  const bool has_room =
+      std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.accumulator.in_use(); });
+  if (!tracer() || (has_room && !entries_.empty())) return condition;
+  if (!roomless_.defined()) {
+    const TraceScope eager(nullptr);
+    roomless_ = Variable(scalar(true, boolean), {.name = name_ + "/roomless", .trainable = false});
+  }
+  return condition & roomless_;
 }
 
 void Pipeline::trim() {

@@ -12,7 +12,8 @@
 
 namespace thalweg {
 
-inline constexpr int max_operands = 48;  // of a program
+// Of a program. Fused ones have fewer; an update by Ftrl with all of its options has 53.
+inline constexpr int max_operands = 64;
 
 // Copies a run of n elements with stride 0 or 1, converting from the tensor's own type.
 template <class T, class S>

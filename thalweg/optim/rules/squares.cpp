@@ -26,7 +26,8 @@ struct RMSpropRule : ElementwiseRule {
   Expressions formula(E w, E g, const Expressions& slots, const Expressions& scalars) const override {
     Expressions changed{w, mean(o.rho, slots[0], g * g)};
     const Expression average = o.centered ? mean(o.rho, slots.back(), g) : g;
-    const Expression variance = o.centered ? changed[1] - average * average : changed[1];
+    // Never negative but by rounding, which epsilon does not make up for where the gradient hardly changes.
+    const Expression variance = o.centered ? maximum(changed[1] - average * average, 0) : changed[1];
     Expression step = scalars[0] * g / sqrt(variance + o.epsilon);
     if (o.momentum > 0) changed.push_back(step = o.momentum * slots[1] + step);
     if (o.centered) changed.push_back(average);
@@ -88,7 +89,9 @@ struct FtrlRule : ElementwiseRule {
     const Expression linear = slots[1] + pull - (steepness - power(slots[0])) / rate * w;
     const Expression curvature = (steepness + o.beta) / rate + 2 * o.l2_regularization_strength;
     const double l1 = o.l1_regularization_strength;
-    const Expression rests = rate == 0;  // as a schedule that warms up begins: it is divided by
+    // The rate is divided by, and is 0 as a schedule that warms up begins; without gradients so far, and nothing to
+    // begin with, so is the curvature.
+    const Expression rests = logical_or(rate == 0, curvature == 0);
     return {where(rests, w, (clip(linear, -l1, l1) - linear) / curvature), where(rests, slots[0], sum),
             where(rests, slots[1], linear)};
   }
