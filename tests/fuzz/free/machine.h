@@ -15,12 +15,18 @@ class Machine {
 
   List run(const List& inputs);
   // The last value of a body that starts from these values.
-  tw::Tensor run_body(const std::vector<Statement>& body, List values);
+  tw::Tensor run_body(const std::vector<Statement>& body, List values) {
+    return values_of(body, std::move(values)).back();
+  }
 
   const Program& program() const { return program_; }
   tw::Variable& variable(int number) { return variables_[static_cast<std::size_t>(number) % variables_.size()]; }
   std::vector<tw::Variable>& variables() { return variables_; }
   tw::optim::Optimizer& optimizer() { return *optimizer_; }
+  tw::optim::Optimizer& other_optimizer() { return *other_optimizer_; }
+  // One of the few compiled functions that statements share; makes two tensors of two.
+  using SharedFunction = std::function<List(const tw::Tensor&, const tw::Tensor&)>;
+  const SharedFunction& function(int number) { return functions_[static_cast<std::size_t>(number)]; }
   tw::Tensor table() { return variables_[5].value(); }
 
   double coarsest() const { return coarsest_; }  // the rounding of the coarsest floats that a statement made
@@ -34,10 +40,13 @@ class Machine {
 
  private:
   tw::Tensor made_by(const Statement& statement, const List& values);
+  tw::Tensor formed(const Result& result, const List& values);
+  List values_of(const std::vector<Statement>& body, List values);
 
   const Program& program_;
   std::vector<tw::Variable> variables_;
-  std::unique_ptr<tw::optim::Optimizer> optimizer_;
+  std::unique_ptr<tw::optim::Optimizer> optimizer_, other_optimizer_;
+  std::vector<SharedFunction> functions_;
   std::vector<Recording> tapes_;
   double coarsest_ = 0;
 };
