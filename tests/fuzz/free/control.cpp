@@ -62,7 +62,7 @@ Tensor while_loop(Operands& o) {
 Tensor while_swapping(Operands& o) {
   const auto turn = body(o);
   const int turns = o.dice.below(4), wanted = 1 + o.dice.below(3);
-  const bool plain = o.dice.one_in(2);
+  const bool plain = o.dice.one_in(2) || o.a.dtype() == tw::boolean;
   const List end = tw::while_loop(
       [&](const List& v) { return v[0] < turns; },
       [&](const List& v) {
