@@ -13,18 +13,21 @@ Tensor carried(const Tensor& made, const Tensor& like) {
   return is_float(y) ? tw::tanh(y) : y;
 }
 
+// Another tensor: run at once, a loop without a turn gives back the very tensor that it was given, which tapes know.
+Tensor renamed(const Tensor& x) { return tw::reshape(x, x.shape()); }
+
 Tensor cond(Operands& o) {
   const auto one = body(o), other = body(o);
   const Tensor decides = tw::reduce_sum(real(o, o.c)) > 0.1;
   const bool as_it_is = o.dice.one_in(3);
-  return tw::cond(
+  return renamed(tw::cond(
       decides,
       [&] {
         return carried(o.machine.run_body(one, {o.a, o.b}), o.a);
       },
       [&] {
         return as_it_is ? o.a : carried(o.machine.run_body(other, {o.a, o.b}), o.a);
-      });
+      }));
 }
 
 // Branches that give what they were given, another way around, and variables.
@@ -41,21 +44,21 @@ Tensor cond_of_several(Operands& o) {
       [&] {
         return List{o.a, b, as_it_is ? variable.value() : variable.value() + variable.value()};
       });
-  return all[static_cast<std::size_t>(o.dice.below(3))];
+  return renamed(all[static_cast<std::size_t>(o.dice.below(3))]);
 }
 
 Tensor while_loop(Operands& o) {
   const auto turn = body(o);
   const Tensor start = tw::zeros({}, tw::i64);
   const bool by_value = o.dice.one_in(2);
-  return tw::while_loop(
+  return renamed(tw::while_loop(
       [&](const List& v) {
         return by_value && is_float(v[1]) ? tw::reduce_sum(tw::abs(v[1])) > 0.5 : v[0] < 1 + static_cast<int>(v.size());
       },
       [&](const List& v) {
         return List{v[0] + 1, carried(o.machine.run_body(turn, {v[1], o.b}), o.a)};
       },
-      {start, o.a}, {.maximum_iterations = 3})[1];
+      {start, o.a}, {.maximum_iterations = 3})[1]);
 }
 
 // Values that change places in each turn, beside one that stays.
@@ -70,7 +73,7 @@ Tensor while_swapping(Operands& o) {
         return List{v[0] + 1, carried(o.machine.run_body(turn, {v[2], v[3]}), o.a), first, v[3]};
       },
       {tw::zeros({}, tw::i32), o.a, reshaped(o.b, o.a.shape(), o.a.dtype()), o.c}, {.maximum_iterations = 3});
-  return end[static_cast<std::size_t>(wanted)];
+  return renamed(end[static_cast<std::size_t>(wanted)]);
 }
 
 Tensor scan(Operands& o) {
