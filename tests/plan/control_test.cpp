@@ -360,6 +360,21 @@ TEST(ControlFlow, a_tape_outside_differentiates_through_the_function) {
   expect_close(gradients(tw::function(scan_of)), gradients(scan_of));
 }
 
+// Such a loop runs while the function is traced; its body makes numbers of nothing.
+TEST(ControlFlow, a_loop_over_known_tensors_may_take_gradients) {
+  const auto f = [](const tw::Tensor& x) {
+    const auto turn = [](const List& carry, const List& slices) {
+      tw::GradientTape tape;
+      tape.watch(slices[0]);
+      const tw::Tensor y = tw::reduce_sum(tw::sin(slices[0]) * (carry[0] + 1));
+      return List{carry[0] + tape.gradient(y, slices[0])};
+    };
+    return List{x + tw::scan(turn, {tw::zeros({2})}, {tw::tensor({{1.f, 2.f}, {3.f, 4.f}})})[0]};
+  };
+  const tw::Tensor x = tw::ones({2, 2});
+  expect_close(tw::function(f)(x), f(x), 1e-6);
+}
+
 // A tensor that has its value while the function is traced, and what is made of it alone in a branch or a turn.
 TEST(ControlFlow, gradients_of_known_tensors_go_into_branches_and_loops) {
   const auto gradients = [](const tw::Tensor& x) {

@@ -224,7 +224,9 @@ std::string compare(const Program& program, Counts& counts) {
   const auto free = Session(program).run_compiled(0);
   const double rounding = session.rounding();
   const bool has_tape = program.outside != Program::no_tape;
-  const double allowed = program.exact && !has_tape ? 0 : rounding;
+  const double allowed = program.exact && !has_tape              ? 0
+                         : program.outside == Program::two_tapes ? 100 * rounding
+                                                                 : rounding;
   std::string wrong;
   if (program.precision == tw::Precision::f32)
     wrong = judge(program, "eager and compiled", difference(eager, free->outcome), allowed, counts);

@@ -13,9 +13,6 @@ Tensor carried(const Tensor& made, const Tensor& like) {
   return is_float(y) ? tw::tanh(y) : y;
 }
 
-// Another tensor: run at once, a loop without a turn gives back the very tensor that it was given, which tapes know.
-Tensor renamed(const Tensor& x) { return tw::reshape(x, x.shape()); }
-
 Tensor cond(Operands& o) {
   const auto one = body(o), other = body(o);
   const Tensor decides = tw::reduce_sum(real(o, o.c)) > 0.1;

@@ -63,6 +63,9 @@ tw::Tensor reshaped(const tw::Tensor& x, const tw::Shape& shape, tw::DType dtype
 tw::Tensor places(const Operands& o, const tw::Tensor& x, std::int64_t count, std::int64_t bound);
 // As matrix [rows, columns] of the last axis.
 tw::Tensor matrix(const tw::Tensor& x);
+// Another tensor: run at once, a loop without a turn or a function may give back the very one that it was given, which
+// tapes know.
+inline tw::Tensor renamed(const tw::Tensor& x) { return tw::reshape(x, x.shape()); }
 bool broadcasts(const tw::Shape& small, const tw::Shape& large);  // small repeated gives large
 inline bool is_float(const tw::Tensor& x) { return tw::is_float(x.dtype()); }
 
