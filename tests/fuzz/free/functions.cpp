@@ -40,15 +40,15 @@ Tensor recompute(Operands& o) {
 Tensor own_function(Operands& o) {
   const auto part = random_body(o.dice, o.machine.program(), o.barred);
   const auto f = tw::function([&](const Tensor& a, const Tensor& b) { return o.machine.run_body(part, {a, b}); });
-  return renamed(f(o.a, o.b));
+  return renamed(f(o.a, renamed(o.b)));
 }
 
 // One that other statements call too, perhaps twice.
 Tensor shared_function(Operands& o) {
   const auto& f = o.machine.function(o.dice.below(3));
-  const Tensor once = f(o.a, o.b)[0];
-  if (o.dice.one_in(2)) return renamed(once);
-  return renamed(o.dice.one_in(2) ? f(once, o.b)[1] : f(o.b, once)[0]);
+  const Tensor b = renamed(o.b), once = renamed(f(o.a, b)[0]);
+  if (o.dice.one_in(2)) return once;
+  return renamed(o.dice.one_in(2) ? f(once, b)[1] : f(b, once)[0]);
 }
 
 }  // namespace
