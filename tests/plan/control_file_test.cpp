@@ -278,4 +278,31 @@ TEST(ControlFile, a_function_with_a_custom_gradient_stays_without_one) {
   EXPECT_TRUE(same_bits(function([&](const Tensor& at) { return again(at)[0]; })(x), f(x)));
 }
 
+// The function around the loaded one is as blind to the rule, wherever in it the call stands, and so is its file.
+TEST(ControlFile, a_function_around_a_loaded_one_with_a_custom_gradient_stays_without_one) {
+  const Place place;
+  const auto rule = [](const List& in) { return std::pair(in[0] * 3, [](const Tensor& dy) { return List{dy}; }); };
+  const auto f = function([&](const Tensor& x) { return custom_gradient(rule, {x}); });
+  const Tensor x = tensor({1.f, 2.f});
+  f(x);
+  f.save(place.path);
+  const auto again = load_function(place.path);
+  const auto around = function([&](const Tensor& at) { return again(at)[0] * 2; });
+  const auto in_a_branch = function([&](const Tensor& at) {
+    return cond(
+        reduce_sum(at) > 0, [&] { return again(at)[0] * 2; }, [&] { return at; });
+  });
+  const auto refuses = [&](const auto& g) {
+    const Tensor y = g(x);
+    EXPECT_EQ(y.to_vector<float>(), std::vector<float>({6, 12}));
+    GradientTape tape;
+    tape.watch(x);
+    expect_error(ErrorCode::unimplemented, {"custom_gradient"}, [&] { tape.gradient(Tensor(g(x)), x); });
+  };
+  refuses(around);
+  refuses(in_a_branch);
+  around.save(place.path);
+  refuses([once_more = load_function(place.path)](const Tensor& at) { return once_more(at)[0]; });
+}
+
 }  // namespace thalweg::testing

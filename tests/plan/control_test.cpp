@@ -360,6 +360,47 @@ TEST(ControlFlow, a_tape_outside_differentiates_through_the_function) {
   expect_close(gradients(tw::function(scan_of)), gradients(scan_of));
 }
 
+// Such a loop runs while the function is traced; its body makes numbers of nothing.
+TEST(ControlFlow, a_loop_over_known_tensors_may_take_gradients) {
+  const auto f = [](const tw::Tensor& x) {
+    const auto turn = [](const List& carry, const List& slices) {
+      tw::GradientTape tape;
+      tape.watch(slices[0]);
+      const tw::Tensor y = tw::reduce_sum(tw::sin(slices[0]) * (carry[0] + 1));
+      return List{carry[0] + tape.gradient(y, slices[0])};
+    };
+    return List{x + tw::scan(turn, {tw::zeros({2})}, {tw::tensor({{1.f, 2.f}, {3.f, 4.f}})})[0]};
+  };
+  const tw::Tensor x = tw::ones({2, 2});
+  expect_close(tw::function(f)(x), f(x), 1e-6);
+}
+
+// A tensor that has its value while the function is traced, and what is made of it alone in a branch or a turn.
+TEST(ControlFlow, gradients_of_known_tensors_go_into_branches_and_loops) {
+  const auto gradients = [](const tw::Tensor& x) {
+    const tw::Tensor scalar = tw::tensor(0.5), row = tw::tensor({0.3, -0.2});
+    tw::GradientTape tape;
+    tape.watch({scalar, row});
+    const auto turn = [&](const List& carry, const List& slices) {
+      return List{tw::tanh(carry[0] * scalar + slices[0] + tw::sin(row))};
+    };
+    const tw::Tensor h = tw::scan(turn, {tw::zeros({2}, tw::f64)}, {x})[0];
+    const auto deep = [&] { return tw::scan(turn, {tw::exp(row)}, {x})[0] * tw::exp(scalar); };
+    const tw::Tensor y = tw::cond(tw::reduce_sum(x) > 0, deep, [&] { return h * row; });
+    const tw::Tensor end = tw::while_loop([](const List& v) { return v[0] < 2; },
+                                          [&](const List& v) {
+                                            return List{v[0] + 1, v[1] * tw::square(scalar)};
+                                          },
+                                          {tw::zeros({}, tw::i64), y}, {.maximum_iterations = 3})[1];
+    const auto found = tape.gradient(tw::reduce_sum(end + h), List{scalar, row});
+    return List(found.begin(), found.end());
+  };
+  for (const double sign : {1., -1.}) {
+    const tw::Tensor x = tw::tensor({{1., 2.}, {0.5, -0.1}, {0.3, 0.7}}) * sign;
+    expect_close(tw::function(gradients)(x), gradients(x));
+  }
+}
+
 TEST(ControlFlow, the_first_call_agrees_with_the_eager_one) {
   const auto f = tw::function(
       [](const tw::Tensor& x) {
@@ -369,4 +410,29 @@ TEST(ControlFlow, the_first_call_agrees_with_the_eager_one) {
       },
       {.check_against_eager = true});
   EXPECT_NO_THROW(f(tw::ones({4, 3})));
+}
+
+// Gradients that tapes within branches and turns give stay in there; one that only the other branch has is none at
+// once.
+TEST(ControlFlow, the_first_call_agrees_with_the_eager_one_about_gradients) {
+  const std::vector<tw::Variable> w{tw::Variable(tw::ones({3}), {.name = "one"}),
+                                    tw::Variable(tw::ones({3}), {.name = "other"})};
+  const auto slope = [&](const tw::Tensor& x) {
+    tw::GradientTape tape;
+    const tw::Tensor y = tw::sin(w[0] * x);
+    return tape.gradient(y, w)[0].dense();
+  };
+  const auto f = tw::function(
+      [&](const tw::Tensor& x) {
+        tw::GradientTape tape;
+        const auto turn = [&](const List& v) { return List{v[0] + slope(v[0])}; };
+        const tw::Tensor end = tw::while_loop([](const List& v) { return tw::reduce_sum(v[0]) < 20; }, turn, {x},
+                                              {.maximum_iterations = 9})[0];
+        const tw::Tensor y = tw::cond(
+            tw::reduce_sum(x) > 0, [&] { return w[0] * slope(end); }, [&] { return w[1] * end; });
+        return List{y, tape.gradient(y, w)[0].dense()};
+      },
+      {.check_against_eager = true});
+  EXPECT_NO_THROW(f(tw::ones({3})));
+  EXPECT_NO_THROW(f(-tw::ones({3})));
 }

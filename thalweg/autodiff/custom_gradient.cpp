@@ -158,6 +158,8 @@ thread_local std::uint64_t traced_rules = 0;
 
 std::uint64_t custom_gradients_traced() { return traced_rules; }
 
+void note_traced_custom_gradient() { ++traced_rules; }
+
 TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>& f, const TensorList& inputs,
                            const std::vector<Variable>& variables) {
   static const OpInfo info = make_host_op<CustomGradient>("custom_gradient");

@@ -21,8 +21,9 @@ struct CustomForward {
 };
 TW_API TensorList custom_gradient(const std::function<CustomForward(const TensorList&)>& f, const TensorList& inputs,
                                   const std::vector<Variable>& variables);
-// On this thread so far: graphs do not hold the rules.
+// On this thread so far, those of loaded graphs that became part of a trace too: graphs do not hold the rules.
 std::uint64_t custom_gradients_traced();
+void note_traced_custom_gradient();
 TW_API TensorList recompute(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs);
 
 inline TensorList as_list(Tensor tensor) { return {std::move(tensor)}; }

@@ -6,6 +6,7 @@
 #include "thalweg/autodiff/records.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/tracer.h"
+#include "thalweg/ops/control/traced.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/fill/fill.h"
 
@@ -57,6 +58,13 @@ std::vector<SourceIds> ids_of(const TapeRecords& records, const Sources& sources
   return ids;
 }
 
+// What is not connected here may have zeros where branches are traced.
+void note(GradientLog& log, const std::vector<Variable>& sources, const std::vector<Gradient>& gradients) {
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    log.add(sources[i].name(),
+            gradients[i].defined() ? gradients[i].dense() : zeros(sources[i].shape(), sources[i].dtype()));
+}
+
 }  // namespace
 
 GradientTape::GradientTape(TapeOptions options) : records_(std::make_shared<TapeRecords>(options)) {
@@ -81,9 +89,7 @@ std::vector<Gradient> GradientTape::gradient(const std::vector<Tensor>& targets,
 std::vector<Gradient> GradientTape::gradient(const std::vector<Tensor>& targets, const std::vector<Variable>& sources,
                                              const GradientOptions& options) {
   auto gradients = run(*records_, targets, ids_of(*records_, sources), options);
-  if (auto* log = GradientLog::current())
-    for (std::size_t i = 0; i < sources.size(); ++i)
-      if (gradients[i].defined()) log->add(sources[i].name(), gradients[i].dense());
+  if (auto* log = GradientLog::current()) note(*log, sources, gradients);
   return gradients;
 }
 std::vector<Gradient> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,
@@ -138,8 +144,10 @@ namespace {
 thread_local GradientLog* current_log = nullptr;
 }
 
-GradientLog::GradientLog() : outer_(current_log) { current_log = this; }
+GradientLog::GradientLog() : outer_(current_log), bodies_(detail::open_bodies()) { current_log = this; }
 GradientLog::~GradientLog() { current_log = outer_; }
-GradientLog* GradientLog::current() { return current_log; }
+GradientLog* GradientLog::current() {
+  return current_log && current_log->bodies_ == detail::open_bodies() ? current_log : nullptr;
+}
 
 }  // namespace thalweg

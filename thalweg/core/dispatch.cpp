@@ -85,7 +85,8 @@ Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs
   for (auto* recorder : active) recorder->check(info, inputs);
   ++op_count;
   Tensors outputs;
-  if (Tracer* trace = tracer(); trace && (inputs.empty() || any_symbolic(inputs))) [[unlikely]] {
+  Tracer* trace = tracer();
+  if (trace && (inputs.empty() || any_symbolic(inputs) || trace->follows(inputs))) [[unlikely]] {
     outputs = trace->trace(info, op, inputs, specs);
   } else if (const std::int64_t offset = info.alias ? info.alias(op, in) : -1; offset >= 0) {
     outputs.push_back(view_of(inputs[0], specs[0], offset));

@@ -24,6 +24,8 @@ class Tracer {
   // What random ops are keyed by and is not known yet, i64 [4]: see ops/random/key.h.
   virtual Tensor random_state() = 0;
   virtual void touch(std::weak_ptr<const std::string> living) = 0;
+  // Whether an op on these becomes a node although all have values: a tape outside of a branch or loop watches one.
+  virtual bool follows(std::span<const Tensor>) const { return false; }
 
  protected:
   ~Tracer() = default;

@@ -15,6 +15,7 @@ Trace::Trace(const std::string& name, Tracer* outer)
     : Trace(outer ? static_cast<const Trace*>(outer)->token_->function_name() + "/" + name : name) {
   graph_.name = name;
   outer_ = outer, is_body_ = true;
+  outside_ = recorders();
 }
 
 Tensor Trace::symbol(ValueId value) {
@@ -30,7 +31,7 @@ Tensor Trace::add_argument(const Spec& spec) {
 
 ValueId Trace::value_of(const char* op, const Tensor& tensor) {
   if (const ValueId* value = values_.find(tensor.id())) return *value;
-  if (is_body_ && (is_symbolic(tensor) || tensor.rank() > 0))
+  if (is_body_ && (is_symbolic(tensor) || tensor.rank() > 0 || follows({&tensor, 1})))
     return values_[tensor.id()] = capture(tensor.spec(), {tensor, {}});
   TW_CHECK(failed_precondition, !is_symbolic(tensor), op,
            "return it from that function and pass it on as an argument: a tensor made while tracing has no value "
@@ -114,6 +115,13 @@ Tensor Trace::random_state() {
 void Trace::touch(std::weak_ptr<const std::string> living) {
   if (outer_) return outer_->touch(std::move(living));
   if (const auto alive = living.lock(); known_.insert(living).second) touched_.push_back({std::move(living), *alive});
+}
+
+bool Trace::follows(std::span<const Tensor> tensors) const {
+  for (const auto* recorder : outside_)
+    for (const auto& tensor : tensors)
+      if (recorder->tracks(tensor)) return true;
+  return is_body_ && outer_ && outer_->follows(tensors);
 }
 
 Graph Trace::finish(std::span<const Tensor> results) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "thalweg/autodiff/id_map.h"
+#include "thalweg/core/dispatch.h"
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/graph.h"
 
@@ -15,7 +16,7 @@ class Trace final : public Tracer {
  public:
   explicit Trace(const std::string& name);
   // The body of a branch or loop inside what `outer` traces (null: nothing). What it uses of the outside becomes
-  // further arguments; scalars that are known become constants.
+  // further arguments; scalars that are known become constants, unless a tape of the moment watches them.
   Trace(const std::string& name, Tracer* outer);
 
   Tensor add_argument(const Spec& spec);
@@ -26,6 +27,7 @@ class Trace final : public Tracer {
   Tensor host_number(std::function<double()> number, DType dtype) override;
   Tensor random_state() override;
   void touch(std::weak_ptr<const std::string> living) override;
+  bool follows(std::span<const Tensor> tensors) const override;
 
   // The graph with these results. The trace is done then.
   Graph finish(std::span<const Tensor> results);
@@ -60,6 +62,7 @@ class Trace final : public Tracer {
   std::set<std::weak_ptr<const std::string>, std::owner_less<>> known_;  // those of touched_
   Tracer* outer_ = nullptr;
   bool is_body_ = false;
+  Recorders outside_;  // of a body: the tapes that see it as one node
   std::vector<Capture> captures_;
   int random_capture_ = -1;
   ValueId random_value_ = -1;

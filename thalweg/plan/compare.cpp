@@ -17,7 +17,8 @@ double tolerance_of(DType dtype) {
   return is_float(dtype) ? 5e-2 : 0;
 }
 
-// Gradients that are smaller than this share of the tolerance, beside the largest of all, are nothing but rounding.
+// Gradients may differ by the tolerance of this share of the largest of all, whatever their own size: they are sums of
+// numbers like those that the others are sums of.
 constexpr double share_of_rounding = 1e-3;
 
 std::vector<double> numbers_of(const Tensor& tensor) {
@@ -37,12 +38,14 @@ double largest_of(const std::vector<double>& numbers) {
 }
 
 // Differences are measured against the largest magnitude: small entries of a sum carry the rounding of large ones.
-void compare(const std::string& function, const std::string& what, const Tensor& got, const Tensor& want) {
+void compare(const std::string& function, const std::string& what, const Tensor& got, const Tensor& want,
+             double times) {
   TW_CHECK(internal, got.spec() == want.spec(), "function", "report it with the program",
            "\"{}\" compiled gives {} of {} {}, eager {} {}", function, what, got.shape(), got.dtype(), want.shape(),
            want.dtype());
   const auto a = numbers_of(got), b = numbers_of(want);
-  const double allowed = tolerance_of(want.dtype()) * largest_of(b);
+  const double allowed =
+      tolerance_of(want.dtype()) * (times > 1 ? times * std::max(largest_of(a), largest_of(b)) : largest_of(b));
   for (std::size_t i = 0; i < a.size(); ++i) {
     const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
     TW_CHECK(internal, same || std::abs(a[i] - b[i]) <= allowed, "function",
@@ -86,15 +89,31 @@ void compare_narrow(const PlanState& plan, const Tensors& compiled, const Tensor
                     i < plan.traced.results.size() ? 0 : largest, tolerance);
 }
 
-// Marks the values that follow from marked ones element by element.
-void follow(const Graph& graph, std::vector<bool>& marked) {
-  for (const Node& node : graph.nodes) {
-    if (!row_of(*node.info) && !is_op(node, fused_info())) continue;
-    for (ValueId input : node.inputs)
+// Whether an output of the node is made of that input alone or element by element with others, or holds its rows.
+bool carries_over(const Graph& graph, const Node& node, std::size_t input, ValueId output) {
+  if (row_of(*node.info) || is_op(node, fused_info()))
+    return graph.spec(node.inputs[input]).shape == graph.spec(output).shape;
+  if (is_op(node, put_rows_info())) return input != 1;
+  return is_op(node, unsorted_segment_sum_info()) && input == 0;
+}
+
+// times: of values, 0 where nothing is known. Those that follow from others have the most of them.
+void follow(const Graph& graph, std::vector<double>& times) {
+  for (const Node& node : graph.nodes)
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
       for (ValueId output : node.outputs)
-        if (marked[static_cast<std::size_t>(input)] && graph.spec(input).shape == graph.spec(output).shape)
-          marked[static_cast<std::size_t>(output)] = true;
-  }
+        if (carries_over(graph, node, i, output)) {
+          double& made = times[static_cast<std::size_t>(output)];
+          made = std::max(made, times[static_cast<std::size_t>(node.inputs[i])]);
+        }
+}
+
+// Updates read the rows that a row-sparse gradient was made of.
+void note_rows(const Graph& graph, std::vector<double>& times) {
+  for (const Node& node : graph.nodes)
+    if (is_op(node, unsorted_segment_sum_info()))
+      if (const double found = times[static_cast<std::size_t>(node.outputs[0])]; found > 0)
+        times[static_cast<std::size_t>(node.inputs[0])] = found;
 }
 
 thread_local bool runs_eagerly = false;
@@ -114,16 +133,16 @@ Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const T
   const std::size_t first = plan.traced.results.size();
   double largest = 0;
   for (std::size_t i = first; i < eager.size(); ++i) largest = std::max(largest, size_of_gradient(i));
-  std::vector<bool> marked(graph.values.size());
-  for (std::size_t i = first; i < eager.size(); ++i) {
-    const double size = size_of_gradient(i), rounding = share_of_rounding * tolerance_of(eager[i].dtype()) * largest;
-    if (size > 0 && size <= rounding) marked[static_cast<std::size_t>(graph.results[i])] = true;
-  }
+  std::vector<double> times(graph.values.size());
+  for (std::size_t i = first; i < eager.size(); ++i)
+    if (const double size = size_of_gradient(i); size > 0 && size < share_of_rounding * largest)
+      times[static_cast<std::size_t>(graph.results[i])] = share_of_rounding * largest / size;
   Roundings found;
-  for (ValueId result : graph.results) found.results.push_back(marked[static_cast<std::size_t>(result)]);
-  follow(graph, marked);
+  for (ValueId result : graph.results) found.results.push_back(times[static_cast<std::size_t>(result)]);
+  note_rows(graph, times);
+  follow(graph, times);
   for (const auto& variable : graph.variables)
-    found.variables.push_back(variable.update >= 0 && marked[static_cast<std::size_t>(variable.update)]);
+    found.variables.push_back(variable.update < 0 ? 0 : times[static_cast<std::size_t>(variable.update)]);
   return found;
 }
 
@@ -136,13 +155,12 @@ void compare_with_eager(const PlanState& plan, const Tensors& compiled, const Te
            eager.size());
   // Updates may amplify what is small (Adam divides by its root), so that variables say nothing.
   if (plan.traced.precision != Precision::f32) return compare_narrow(plan, compiled, eager);
-  const auto is_rounding = [](const std::vector<bool>& list, std::size_t i) { return !list.empty() && list[i]; };
+  const auto times = [](const std::vector<double>& list, std::size_t i) { return list.empty() ? 0 : list[i]; };
   for (std::size_t i = 0; i < compiled.size(); ++i)
-    if (!is_rounding(roundings.results, i)) compare(plan.function, name_of(plan, i), compiled[i], eager[i]);
+    compare(plan.function, name_of(plan, i), compiled[i], eager[i], times(roundings.results, i));
   for (std::size_t i = 0; i < compiled_variables.size(); ++i)
-    if (!is_rounding(roundings.variables, i))
-      compare(plan.function, fmt::format("variable \"{}\"", plan.traced.variables[i].variable.name()),
-              compiled_variables[i], eager_variables[i]);
+    compare(plan.function, fmt::format("variable \"{}\"", plan.traced.variables[i].variable.name()),
+            compiled_variables[i], eager_variables[i], times(roundings.variables, i));
 }
 
 }  // namespace thalweg

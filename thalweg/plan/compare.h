@@ -16,12 +16,12 @@ class EagerScope {
   bool outer_;
 };
 
-// What a comparison passes by: sums whose terms cancel (the gradient of a bias that a softmax takes no notice of, say)
-// leave nothing but rounding, and updates may make it as large as any (Adam divides by its root). By number; an empty
-// list: none.
+// How many times the usual tolerance a comparison allows, by number, where not once; an empty list: nowhere. Gradients
+// whose terms cancel (that of a bias that a softmax takes no notice of, say) are nothing but rounding of larger ones,
+// and updates may make it as large as any (Adam divides by its root).
 struct Roundings {
-  std::vector<bool> results;    // and gradients, which come after them
-  std::vector<bool> variables;  // of the trace, left with what follows from such a gradient element by element
+  std::vector<double> results;    // and gradients, which come after them
+  std::vector<double> variables;  // of the trace, left with what follows from such a gradient
 };
 // compiled, eager: results and gradients of a plan whose trace with gradients is there.
 Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const Tensors& eager);

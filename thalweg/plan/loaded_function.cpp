@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "thalweg/autodiff/custom_gradient.h"
 #include "thalweg/core/check.h"
 #include "thalweg/core/dispatch.h"
 #include "thalweg/core/ordinal.h"
@@ -135,6 +136,7 @@ detail::Flat inlined(const SavedGraph& saved, const detail::Flat& arguments) {
   TW_CHECK(unimplemented, !saved.has_custom_gradient || recorders().empty(), "function",
            "call it outside of the tape, or take the gradient before it is saved",
            "a loaded function that uses custom_gradient, whose rule is not in the file, is called under a tape");
+  if (saved.has_custom_gradient) detail::note_traced_custom_gradient();  // of the function around this one
   Graph graph = saved.graph;
   if (graph.random_state >= 0) Renumbering().run(graph, {graph.random_state});
   Tensors inputs = arguments.tensors;

@@ -1,4 +1,7 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "tests/fuzz/free/machine.h"
@@ -10,6 +13,13 @@
 
 namespace fuzz::free {
 namespace {
+
+// A file that is gone when its reader is.
+struct Place {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("fuzz_" + std::to_string(::getpid()) + ".tws")).string();
+  ~Place() { std::filesystem::remove(path); }
+};
 
 class Session {
  public:
@@ -24,8 +34,13 @@ class Session {
       return machine_.run(inputs);
     });
   }
-  auto compiled(std::int64_t budget) {
-    tw::FunctionOptions options{.memory_budget = budget};
+  // Op by op but for the functions inside, which tapes then see from outside.
+  Outcome run_functions_compiled() {
+    return run([this](const List& inputs) { return machine_.run(inputs); });
+  }
+  auto compiled(std::int64_t budget, bool checked = false) {
+    tw::FunctionOptions options{
+        .memory_budget = budget, .precision = program_.precision, .check_against_eager = checked};
     if (program_.seed % 5 == 0) options.batch = {0};
     return tw::function([this](const List& inputs) { return machine_.run(inputs); }, options);
   }
@@ -47,7 +62,7 @@ class Session {
     }
     result.outcome = run([&](const List& inputs) {
       List results = f(inputs);
-      if (!program_.tape_outside) measure(f.stats().measured_peak_bytes, f.plan(inputs).peak_bytes());
+      if (program_.outside == Program::no_tape) measure(f.stats().measured_peak_bytes, f.plan(inputs).peak_bytes());
       return results;
     });
     return result;
@@ -70,10 +85,30 @@ class Session {
         outcome.push_back(numbers(result));
     return outcome;
   }
+  // The first calls are compared by the library itself.
+  Outcome run_checked() {
+    const auto f = compiled(0, true);
+    return run([&](const List& inputs) { return f(inputs); });
+  }
+  // As part of another function, after it went through a file. Without the variables, which are those of the file.
+  Outcome run_inlined() {
+    const auto f = compiled(0);
+    for (const auto& inputs : data_) f.plan(inputs);
+    const Place place;
+    f.save(place.path);
+    const tw::LoadedFunction loaded = tw::load_function(place.path);
+    const auto around = tw::function([&](const List& inputs) {
+      const tw::LoadedResults results = loaded(inputs);
+      return List(results.begin(), results.end());
+    });
+    Outcome outcome = run([&](const List& inputs) { return around(inputs); });
+    outcome.resize(outcome.size() - machine_.variables().size());
+    return outcome;
+  }
   // What results may differ by that were rounded otherwise, by the coarsest floats among the values.
   double rounding() const {
     const double epsilon = machine_.coarsest();
-    return epsilon > 1e-4 ? 4 * epsilon : epsilon > 1e-10 ? 1e-5 : 1e-12;
+    return epsilon > 1e-4 ? 16 * epsilon : epsilon > 1e-10 ? 1e-5 : 1e-12;
   }
   // As text, for whoever looks for a fault.
   std::string graph() {
@@ -98,34 +133,50 @@ class Session {
                                std::to_string(predicted));
   }
 
-  // With a tape outside: the gradients of all float results together, by the argument and the variables.
   template <class Call>
   Outcome run(const Call& call) {
     Outcome outcome;
     tw::random::set_seed(program_.seed);
-    for (const auto& inputs : data_) {
-      std::optional<tw::GradientTape> tape;
-      if (program_.tape_outside) tape.emplace(), tape->watch(inputs[0]);
-      const List results = call(inputs);
-      for (const auto& result : results) outcome.push_back(numbers(result));
-      if (tape) add_gradients(*tape, results, inputs[0], outcome);
-    }
+    for (const auto& inputs : data_) run_under_tapes(call, inputs, outcome);
     for (const auto& variable : machine_.variables()) outcome.push_back(numbers(variable.value()));
     return outcome;
   }
-  void add_gradients(tw::GradientTape& tape, const List& results, const tw::Tensor& x, Outcome& outcome) {
-    List targets, sources{x};
+  template <class Call>
+  void run_under_tapes(const Call& call, const List& inputs, Outcome& outcome) {
+    std::optional<tw::GradientTape> outer, tape;
+    if (program_.outside == Program::two_tapes) outer.emplace(), outer->watch(inputs[0]);
+    if (program_.outside != Program::no_tape) tape.emplace(), tape->watch(inputs[0]);
+    const List results = call(inputs);
+    for (const auto& result : results) outcome.push_back(numbers(result));
+    List targets;
     for (const auto& result : results)
       if (is_float(result)) targets.push_back(result);
-    if (targets.empty()) return;
+    if (!tape || targets.empty()) return;
+    if (program_.outside == Program::jacobian) return add_jacobian(*tape, targets[0], inputs[0], outcome);
+    const List gradients = gradients_of(*tape, targets, inputs[0]);
+    for (const auto& g : gradients) outcome.push_back(numbers(g));
+    if (!outer) return;
+    for (const auto& g : gradients_of(*outer, gradients, inputs[0])) outcome.push_back(numbers(g));
+  }
+  // Of all targets together, by the argument or the variables.
+  List gradients_of(tw::GradientTape& tape, const List& targets, const tw::Tensor& x) {
     std::vector<tw::Variable> variables;
     for (const auto& variable : machine_.variables())
       if (variable.trainable()) variables.push_back(variable);
     const bool by_variables = program_.seed % 2 == 0;
     const tw::GradientOptions options{.unconnected = tw::Unconnected::zero};
-    const auto gradients =
-        by_variables ? tape.gradient(targets, variables, options) : tape.gradient(targets, sources, options);
-    for (const auto& g : gradients) outcome.push_back(numbers(g.dense()));
+    List list;
+    for (const auto& g :
+         by_variables ? tape.gradient(targets, variables, options) : tape.gradient(targets, List{x}, options))
+      list.push_back(g.dense());
+    return list;
+  }
+  void add_jacobian(tw::GradientTape& tape, const tw::Tensor& target, const tw::Tensor& x, Outcome& outcome) {
+    if (target.shape().size() > 100) return;
+    const tw::Tensor all =
+        program_.seed % 2 == 0 ? tape.jacobian(target, machine_.variable(2)) : tape.jacobian(target, x);
+    if (all.defined() && tw::reduce_any(tw::not_equal(all, 0)).item<bool>())  // none at once may be zeros compiled
+      outcome.push_back(numbers(all));
   }
 
   const Program& program_;
@@ -135,17 +186,57 @@ class Session {
 
 }  // namespace
 
+namespace {
+
+// Ways that few programs go, each by a number of its own.
+std::string compare_seldom_ways(const Program& program, const Outcome& free, double allowed, double rounding,
+                                Counts& counts) {
+  const unsigned way = program.seed % 8;
+  const bool is_f32 = program.precision == tw::Precision::f32;
+  if (way < 2 && is_f32 && program.exact) {  // results that are nothing but rounding would be told as differences
+    const Outcome checked = Session(program).run_checked();
+    if (std::string wrong = judge(program, "compiled and checked", difference(checked, free), 0, counts);
+        !wrong.empty())
+      return wrong;
+  }
+  if (way == 3 && program.without_draws && is_f32) {
+    const Outcome inlined = Session(program).run_inlined();
+    return judge(program, "compiled and inlined", difference(inlined, free), allowed, counts);
+  }
+  if (way > 4 && program.without_draws && is_f32) {
+    const Outcome inner = Session(program).run_functions_compiled();
+    return judge(program, "compiled and functions alone compiled", difference(inner, free), rounding, counts);
+  }
+  return "";
+}
+
+}  // namespace
+
+bool is_noise(const Program& program, double off) {
+  Program wide = program;
+  wide.dtype = tw::f64;
+  return off < 30 * difference(Session(program).run_eagerly(), Session(wide).run_eagerly());
+}
+
 std::string compare(const Program& program, Counts& counts) {
   Session session(program);
   const Outcome eager = session.run_eagerly();
   const auto free = Session(program).run_compiled(0);
   const double rounding = session.rounding();
-  std::string wrong = judge(program, "eager and compiled", difference(eager, free->outcome),
-                            program.exact && !program.tape_outside ? 0 : rounding, counts);
-  if (!wrong.empty() || program.tape_outside) return wrong;  // with a tape a budget is not met but refused
+  const bool has_tape = program.outside != Program::no_tape;
+  const double allowed = program.exact && !has_tape              ? 0
+                         : program.outside == Program::two_tapes ? 100 * rounding
+                                                                 : rounding;
+  std::string wrong;
+  if (program.precision == tw::Precision::f32)
+    wrong = judge(program, "eager and compiled", difference(eager, free->outcome), allowed, counts);
+  if (wrong.empty()) wrong = compare_seldom_ways(program, free->outcome, allowed, rounding, counts);
+  if (!wrong.empty() || has_tape) return wrong;  // with a tape a budget is not met but refused
   wrong = judge(program, "a file and its step", difference(Session(program).run_loaded(), free->outcome), 0, counts);
   if (!wrong.empty()) return wrong;
-  const bool compares_split = !program.has(jumps);  // sums of parts are rounded otherwise: what then jumps, may
+  // Sums of parts are rounded otherwise: what then jumps, may.
+  const bool compares_split =
+      !program.has(jumps) && program.precision == tw::Precision::f32 && tw::size_of(program.dtype) >= 4;
   return compare_budgets(program, *free, rounding, compares_split, counts,
                          [&](std::int64_t budget) { return Session(program).run_compiled(budget); });
 }

@@ -62,12 +62,21 @@ Machine::Machine(const Program& program)
     : program_(program),
       variables_(make_variables(program)),
       optimizer_(make_optimizer(program.optimizer)),
-      coarsest_(rounding_of(program.dtype)) {}
+      other_optimizer_(make_optimizer((program.optimizer + static_cast<int>(program.seed % 3)) % 8)),
+      coarsest_(rounding_of(program.dtype)) {
+  Dice dice(program.seed + 3);
+  for (int i = 0; i < 3; ++i)
+    functions_.push_back(
+        tw::function([this, body = random_body(dice, program, shared)](const tw::Tensor& a, const tw::Tensor& b) {
+          const List all = values_of(body, {a, b});
+          return List{all.back(), all[all.size() - 2]};
+        }));
+}
 
 tw::Tensor Machine::made_by(const Statement& s, const List& values) {
   const auto at = [&](int value) { return values[static_cast<std::size_t>(value) % values.size()]; };
   Dice dice(s.seed);
-  Operands operands{at(s.a), at(s.b), at(s.c), dice, *this};
+  Operands operands{at(s.a), at(s.b), at(s.c), dice, *this, s.barred};
   const Kind& kind = kinds()[static_cast<std::size_t>(s.kind)];
   if ((kind.traits & axes) != 0 && operands.a.shape().rank() == 0) return operands.a;
   try {
@@ -82,17 +91,36 @@ tw::Tensor Machine::made_by(const Statement& s, const List& values) {
 }
 
 List Machine::run(const List& inputs) {
-  List values = inputs;
-  for (const auto& statement : program_.statements) values.push_back(made_by(statement, values));
+  const List values = values_of(program_.statements, inputs);
   while (!tapes_.empty()) tapes_.pop_back();
   List results;
-  for (int result : program_.results) results.push_back(values[static_cast<std::size_t>(result)]);
+  for (const Result& result : program_.results) results.push_back(formed(result, values));
   return results;
 }
 
-tw::Tensor Machine::run_body(const std::vector<Statement>& body, List values) {
+tw::Tensor Machine::formed(const Result& result, const List& values) {
+  if (result.form == Result::variable) return variable(result.value).value();
+  const tw::Tensor& x = values[static_cast<std::size_t>(result.value)];
+  const bool has_rows = x.shape().rank() > 0;
+  const auto n = has_rows ? x.shape()[0] : 0;
+  const auto rows = [&](std::int64_t first, std::int64_t count) {
+    tw::Ints begin(x.shape().rank(), 0), size(x.shape().rank(), -1);
+    begin[0] = first, size[0] = count;
+    return tw::slice(x, begin, size);
+  };
+  switch (result.form) {
+    case Result::flat: return tw::reshape(x, {x.shape().size()});
+    case Result::first_rows: return has_rows ? rows(0, (n + 1) / 2) : x;
+    case Result::last_rows: return has_rows ? rows(n / 2, n - n / 2) : x;
+    case Result::raised: return tw::expand_dims(x, 0);
+    case Result::stopped: return tw::stop_gradient(x);
+    default: return x;
+  }
+}
+
+List Machine::values_of(const std::vector<Statement>& body, List values) {
   for (const auto& statement : body) values.push_back(made_by(statement, values));
-  return values.back();
+  return values;
 }
 
 tw::Tensor real(const Operands& o, const tw::Tensor& x) {

@@ -15,7 +15,7 @@ const Kinds& kinds() {
   static const Kinds all = [] {
     Kinds list;
     for (const auto& part : {elementwise_kinds(), shape_kinds(), reduction_kinds(), index_kinds(), layer_kinds(),
-                             control_kinds(), state_kinds()})
+                             control_kinds(), function_kinds(), tape_kinds(), state_kinds()})
       std::copy(part.begin(), part.end(), std::back_inserter(list));
     return list;
   }();
@@ -23,6 +23,7 @@ const Kinds& kinds() {
 }
 
 bool may_have(const Kind& kind, const Program& program) {
+  if (program.without_draws && (kind.traits & draws) != 0) return false;
   if (!program.exact) return (kind.traits & jumps) == 0;
   const unsigned barred =
       rounds | (program.with_products ? transposes : product) | (program.with_tapes ? loops : tapes);
@@ -45,14 +46,18 @@ Program Program::without(std::size_t statement) const {
   shorter.statements.erase(shorter.statements.begin() + static_cast<std::ptrdiff_t>(statement));
   for (auto& s : shorter.statements)
     for (int* operand : {&s.a, &s.b, &s.c}) renumber(*operand);
-  for (int& result : shorter.results) renumber(result);
+  for (Result& result : shorter.results)
+    if (result.form != Result::variable) renumber(result.value);
   return shorter;
 }
 
 std::string Program::text() const {
+  static const char* const forms[] = {" v",          " flat v",    " first rows of v", " last rows of v",
+                                      " [1, ...] v", " stopped v", " variable "};
+  static const char* const around[] = {"", ", a tape outside", ", two tapes outside", ", a jacobian outside"};
   const auto f = std::to_string(features);
-  std::string text = "v0, v1 " + std::string(dtype == tw::f32 ? "f32" : "f64") + " [n, " + f +
-                     "], v2 i64 [n], v3 u8 [n, " + f + "], variables and data of seed " + std::to_string(seed) + "\n";
+  std::string text = "v0, v1 " + std::string(tw::name_of(dtype)) + " [n, " + f + "], v2 i64 [n], v3 u8 [n, " + f +
+                     "], variables and data of seed " + std::to_string(seed) + "\n";
   for (std::size_t i = 0; i < statements.size(); ++i) {
     const Statement& s = statements[i];
     text += "v" + std::to_string(i + arguments) + " = " + kinds()[static_cast<std::size_t>(s.kind)].name + "(v" +
@@ -60,8 +65,9 @@ std::string Program::text() const {
             std::to_string(s.seed) + ")\n";
   }
   text += "returned:";
-  for (int result : results) text += " v" + std::to_string(result);
-  text += "; optimizer " + std::to_string(optimizer) + (tape_outside ? ", a tape outside" : "") + "; n:";
+  for (const Result& result : results) text += forms[result.form] + std::to_string(result.value);
+  text += "; optimizer " + std::to_string(optimizer) + around[outside];
+  text += std::string(precision == tw::Precision::f32 ? "" : ", in 16 bits") + "; n:";
   for (auto n : calls) text += " " + std::to_string(n);
   return text + "\n";
 }
@@ -122,13 +128,51 @@ Statement random_statement(Dice& dice, const Choice& choice, int known, const Pr
 
 }  // namespace
 
-std::vector<Statement> random_body(Dice& dice, const Program& program) {
-  const Choice choice(dice, program, effects);
+std::vector<Statement> random_body(Dice& dice, const Program& program, unsigned barred) {
+  const Choice choice(dice, program, effects | barred);
   std::vector<Statement> body;
-  for (int count = dice.below(4); count > 0 && choice.any(); --count)
+  for (int count = dice.below(4); count > 0 && choice.any(); --count) {
     body.push_back(random_statement(dice, choice, 2 + static_cast<int>(body.size()), program));
+    body.back().barred = barred;
+  }
   return body;
 }
+
+namespace {
+
+tw::DType random_dtype(Dice& dice, bool exact) {
+  if (exact && dice.one_in(8)) return dice.one_in(2) ? tw::bf16 : tw::f16;
+  return dice.one_in(3) ? tw::f64 : tw::f32;
+}
+
+void choose_examples(Dice& dice, Program& program) {
+  const auto examples = [&]() -> std::int64_t {
+    if (dice.one_in(25)) return 0;
+    if (dice.one_in(12)) return 100 + dice.below(300);
+    return 1 + dice.below(dice.one_in(2) ? 9 : 96);
+  };
+  const auto n = examples(), other = dice.one_in(3) ? examples() : n;
+  program.calls = {n, other};
+  if (other != n) program.calls.push_back(n);
+}
+
+void choose_results(Dice& dice, Program& program) {
+  const int known = arguments + static_cast<int>(program.statements.size());
+  const bool by_views = dice.one_in(3), without_batch = dice.one_in(25);
+  const auto any = [&]() -> Result {
+    if (without_batch || dice.one_in(20)) return {Result::variable, dice.below(9)};
+    const auto form = static_cast<Result::Form>(by_views && dice.one_in(2) ? 1 + dice.below(5) : 0);
+    return {form, operand(dice, known, program)};
+  };
+  program.results.push_back(without_batch ? any() : Result{Result::whole, known - 1});
+  for (int more = dice.below(program.width == Program::meshed ? 4 : 6); more > 0; --more)
+    program.results.push_back(any());
+  if (dice.one_in(6)) program.results.push_back(program.results[0]);
+  if (dice.one_in(10))  // many copies at the end
+    for (int i = dice.one_in(3) ? 60 : 20; i > 0; --i) program.results.push_back(any());
+}
+
+}  // namespace
 
 Program random_program(unsigned seed) {
   Dice dice(seed);
@@ -137,33 +181,23 @@ Program random_program(unsigned seed) {
   program.exact = !dice.one_in(4);
   program.with_products = dice.one_in(2);
   program.with_tapes = !dice.one_in(3);
+  program.without_draws = dice.one_in(2);
   static const Program::Width chances[] = {Program::wide, Program::wide, Program::narrow, Program::meshed,
                                            Program::meshed};
   program.width = chances[dice.below(5)];
   static const std::int64_t widths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
   program.features = widths[dice.below(10)];
-  program.dtype = dice.one_in(3) ? tw::f64 : tw::f32;
+  program.dtype = random_dtype(dice, program.exact);
   program.optimizer = dice.below(8);
-  const auto examples = [&]() -> std::int64_t {
-    if (dice.one_in(40)) return 0;
-    if (dice.one_in(12)) return 100 + dice.below(300);
-    return 1 + dice.below(dice.one_in(2) ? 9 : 96);
-  };
-  const auto n = examples(), other = dice.one_in(3) ? examples() : n;
-  program.calls = {n, other};
-  if (other != n) program.calls.push_back(n);
+  choose_examples(dice, program);
   const Choice choice(dice, program, 0);
   const int least = program.width == Program::meshed ? 8 : 2;
   for (int count = least + dice.below(dice.one_in(3) ? 50 : 16), i = 0; i < count && choice.any(); ++i)
     program.statements.push_back(random_statement(dice, choice, arguments + i, program));
-  const int known = arguments + static_cast<int>(program.statements.size());
-  program.results.push_back(known - 1);
-  for (int more = dice.below(program.width == Program::meshed ? 4 : 6); more > 0; --more)
-    program.results.push_back(operand(dice, known, program));
-  if (dice.one_in(6)) program.results.push_back(program.results[0]);
-  if (dice.one_in(10))  // many copies at the end
-    for (int i = 0; i < 20; ++i) program.results.push_back(operand(dice, known, program));
-  program.tape_outside = !program.has(effects) && dice.one_in(2);
+  choose_results(dice, program);
+  if (!program.has(effects) && tw::size_of(program.dtype) >= 4 && dice.one_in(2))
+    program.outside = static_cast<Program::Outside>(1 + dice.below(3));
+  if (program.outside == Program::no_tape && dice.one_in(12)) program.precision = tw::Precision::bf16;
   return program;
 }
 

@@ -33,6 +33,7 @@ struct Operands {
   tw::Tensor a, b, c;
   Dice& dice;  // of the statement
   Machine& machine;
+  unsigned barred;  // what its bodies do without, in traits
 };
 
 // What is known of a kind of statement.
@@ -47,7 +48,8 @@ enum Traits : unsigned {
   shape_kept = 128,  // the result has the shape of the first operand, mostly
   mesh = 256,        // enough of these alone make elementwise groups that lie between each other
   tapes = 1024,      // opens one or asks it
-  loops = 512        // its compiled gradient rounds differently
+  loops = 512,       // its compiled gradient rounds differently
+  shared = 2048      // calls a function that others call too: not in that one
 };
 struct Kind {
   const char* name;
@@ -59,23 +61,32 @@ using Kinds = std::vector<Kind>;
 const Kinds& kinds();
 // One list a file.
 Kinds elementwise_kinds(), shape_kinds(), reduction_kinds(), index_kinds(), layer_kinds(), control_kinds(),
-    state_kinds();
+    function_kinds(), tape_kinds(), state_kinds();
 
 struct Statement {
   int kind = 0, a = 0, b = 0, c = 0;  // values: the arguments come first
   unsigned seed = 0;                  // of its choices
+  unsigned barred = 0;                // traits
+};
+
+// A value as it is or in another form, most of which are views; or a variable, by its number.
+struct Result {
+  enum Form { whole, flat, first_rows, last_rows, raised, stopped, variable } form = whole;
+  int value = 0;
 };
 
 inline constexpr int arguments = 4;  // x, y [n, f], ids i64 [n], bytes u8 [n, f]
 
 struct Program {
   std::vector<Statement> statements;
-  std::vector<int> results;
+  std::vector<Result> results;
   std::vector<std::int64_t> calls;  // how many examples each has
   std::int64_t features = 4;
   tw::DType dtype = tw::f32;
   int optimizer = 0;
-  bool tape_outside = false;
+  enum Outside { no_tape, one_tape, two_tapes, jacobian } outside = no_tape;  // around the call
+  tw::Precision precision = tw::Precision::f32;
+  bool without_draws = false;
   bool exact = true;           // eager and compiled are to have the same bits
   bool with_products = false;  // if exact: products of matrices instead of transposes
   bool with_tapes = false;     // if exact: tapes instead of loops
@@ -88,8 +99,9 @@ struct Program {
 };
 
 Program random_program(unsigned seed);
+bool is_noise(const Program& program, double off);
 // A few statements without effects, of the kinds that the program may have: the body of a branch or a loop.
-std::vector<Statement> random_body(Dice& dice, const Program& program);
+std::vector<Statement> random_body(Dice& dice, const Program& program, unsigned barred);
 bool may_have(const Kind& kind, const Program& program);
 
 }  // namespace fuzz::free

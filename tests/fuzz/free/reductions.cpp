@@ -21,7 +21,7 @@ Tensor reduced(const Operands& o, const Tensor& x, const tw::Reduce& options) {
     case 3: return tw::reduce_mean(x, options);
     case 4: return tw::reduce_max(x, options);
     case 5: return tw::reduce_min(x, options);
-    case 6: return is_float(x) ? tw::reduce_std(x, options) : tw::reduce_prod(x, options);
+    case 6: return is_float(x) ? tw::reduce_variance(x, options) : tw::reduce_prod(x, options);
     default: return is_float(x) ? tw::logsumexp(x, options) : tw::reduce_sum(x, options);
   }
 }
@@ -32,6 +32,12 @@ Tensor reduce(Operands& o) {
     return o.dice.one_in(2) ? tw::reduce_any(o.a, options) : tw::reduce_all(o.a, options);
   }
   return reduced(o, o.a, some_axes(o, o.a));
+}
+
+// Where all elements are alike it is the root of nothing but rounding.
+Tensor deviation(Operands& o) {
+  const Tensor x = real(o, o.a);
+  return tw::reduce_std(x, some_axes(o, x));
 }
 
 // As norms and centring do: a reduction that meets its operand again.
@@ -75,6 +81,7 @@ Tensor largest_place(Operands& o) {
 Kinds reduction_kinds() {
   return {{"reduce", reduce, 0, 25},
           {"against_own", against_own, shape_kept, 15},
+          {"deviation", deviation, jumps, 3},
           {"cumulative", cumulative, axes | shape_kept, 8},
           {"products_of_elements", products_of_elements, 0, 2},
           {"norm", norm, 0, 5},

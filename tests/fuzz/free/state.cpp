@@ -26,6 +26,51 @@ Tensor assign(Operands& o) {
   }
 }
 
+// A variable and what is made of its own elements: rows that are read for all others, and elements that move.
+Tensor assign_own(Operands& o) {
+  static const int numbers[] = {2, 3, 4, 5, 8};
+  tw::Variable variable = o.machine.variable(numbers[o.dice.below(5)]);
+  const Tensor old = variable.value();
+  const int rank = old.shape().rank(), axis = o.dice.below(rank);
+  tw::Ints begin(rank, 0), size(rank, -1);
+  begin[axis] = o.dice.below(old.shape()[axis]), size[axis] = 1;
+  const Tensor part = tw::slice(old, begin, size), row = reshaped(o.a, part.shape(), old.dtype());
+  switch (o.dice.below(9)) {
+    case 0: variable.assign(old - part); break;
+    case 1: variable.assign(tw::reverse(old, {axis})); break;
+    case 2: variable.assign(tw::roll(old, 1, axis)); break;
+    case 3: variable.assign_add(part * 0.5); break;
+    case 4: variable.assign_sub(tw::tanh(row)); break;
+    case 5: {
+      const auto count = 1 + o.dice.below(old.shape()[0]);
+      const Tensor indices = tw::expand_dims(places(o, o.a, count, old.shape()[0]), 1);
+      tw::Ints sizes(rank, -1);
+      sizes[0] = count;
+      variable.assign(tw::tensor_scatter_nd_add(old, indices, tw::slice(old, tw::Ints(rank, 0), sizes)));
+      break;
+    }
+    case 6: variable.assign(old); break;
+    case 7:
+      variable.assign(tw::tanh(reshaped(o.a, old.shape(), old.dtype()))), variable.assign_add(old),
+          variable.assign_sub(variable.value() * 0.5);
+      break;
+    default: {
+      const auto parts = tw::unstack(old, 0);
+      variable.assign(tw::stack({parts.rbegin(), parts.rend()}, 0));
+    }
+  }
+  return o.dice.one_in(2) ? part : variable.value();
+}
+
+// Two variables change places.
+Tensor swap(Operands& o) {
+  tw::Variable one = o.machine.variable(o.dice.below(9)), other = o.machine.variable(o.dice.below(9));
+  const Tensor first = one, second = other;
+  one.assign(reshaped(second, one.shape(), one.dtype()));
+  other.assign(reshaped(first, other.shape(), other.dtype()));
+  return o.dice.one_in(2) ? first : one.value();
+}
+
 Tensor open_tape(Operands& o) {
   if (!is_float(o.a) || o.machine.tapes().size() > 1) return o.a;
   const bool persistent = o.dice.one_in(4);
@@ -99,6 +144,14 @@ Tensor update(Operands& o) {
   }
   const auto variables = trained(o.machine);
   auto gradients = tape->gradient(loss, variables, {.unconnected = tw::Unconnected::zero});
+  if (o.dice.one_in(3)) {  // the variables in two parts, each with an optimizer of its own
+    const auto half = static_cast<std::ptrdiff_t>(variables.size() / 2);
+    o.machine.optimizer().apply({gradients.begin(), gradients.begin() + half},
+                                {variables.begin(), variables.begin() + half});
+    o.machine.other_optimizer().apply({gradients.begin() + half, gradients.end()},
+                                      {variables.begin() + half, variables.end()});
+    return loss;
+  }
   if (o.dice.one_in(4)) gradients = tw::clip_by_global_norm(gradients, 0.5).first;
   o.machine.optimizer().apply(gradients, variables);
   return o.dice.one_in(3) ? tw::global_norm(gradients) : loss;
@@ -109,6 +162,8 @@ Tensor update(Operands& o) {
 Kinds state_kinds() {
   return {{"read", read, 0, 14},
           {"assign", assign, effects | shape_kept, 14},
+          {"assign_own", assign_own, effects, 8},
+          {"swap", swap, effects, 4},
           {"open_tape", open_tape, tapes | effects | shape_kept, 14},
           {"gradient", gradient, tapes | effects | shape_kept, 14},
           {"jacobian", jacobian, tapes | effects, 3},

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "thalweg/core/dispatch.h"
+#include "thalweg/core/tracer.h"
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/registry.h"
@@ -31,6 +32,7 @@ Graph fold_constants(Graph graph) {
   for (const auto& constant : graph.constants) known[static_cast<std::size_t>(constant.value)] = &constant.tensor;
   std::vector<Node> rest;
   const PauseRecording no_tapes;
+  const TraceScope at_once(nullptr);  // a loop over known values runs, and is compiled, while a function is traced
   for (auto& node : graph.nodes) {
     Tensors inputs;
     for (ValueId input : node.inputs)

@@ -19,12 +19,23 @@ std::int64_t steps_of(const std::vector<Tensor>& xs) {
   return xs[0].shape()[0];
 }
 
+thread_local int bodies = 0;
+
+class OpenBody {
+ public:
+  OpenBody() { ++bodies; }
+  ~OpenBody() { --bodies; }
+  OpenBody(const OpenBody&) = delete;
+};
+
 bool holds(const char* op, const Tensor& predicate) {
   detail::check_predicate(op, predicate);
   return predicate.item<bool>();
 }
 
 }  // namespace
+
+int detail::open_bodies() { return bodies; }
 
 void detail::check_predicate(const char* op, const Tensor& value) {
   TW_CHECK_USER(value.dtype() == boolean && value.rank() == 0, op, "compare and reduce first: tw::reduce_all(x > 0)",
@@ -44,6 +55,7 @@ std::vector<Tensor> detail::cond(const Tensor& pred, Branch f, Branch g) {
   check_predicate("cond", pred);
   const random::Position position = random::Position::fork();
   const auto branch = [&](Branch taken) {
+    const OpenBody open;
     const random::Replay numbers(position);  // the same in both, so that either may be traced
     return taken();
   };
@@ -62,19 +74,23 @@ std::vector<Tensor> while_loop(const std::function<Tensor(const std::vector<Tens
   if (tracer())
     return detail::traced_while_loop(
         [&](const std::vector<Tensor>& v) {
+          const OpenBody open;
           const random::Replay numbers(in_cond);
           return std::vector<Tensor>{cond(v)};
         },
         [&](const std::vector<Tensor>& v) {
+          const OpenBody open;
           const random::Replay numbers(in_body);
           return body(v);
         },
         vars, options.maximum_iterations);
   const auto goes_on = [&](std::int64_t turn) {
+    const OpenBody open;
     const random::LoopTurn numbers(in_cond, turn);
     return holds("while_loop", cond(vars));
   };
   for (std::int64_t turn = 0; turn != options.maximum_iterations && goes_on(turn); ++turn) {
+    const OpenBody open;
     const random::LoopTurn numbers(in_body, turn);
     std::vector<Tensor> next = body(vars);
     detail::check_loop_variables("while_loop", vars, next);
@@ -91,6 +107,7 @@ std::vector<Tensor> scan(
   if (tracer())
     return detail::traced_scan(
         [&](const std::vector<Tensor>& carry, const std::vector<Tensor>& x) {
+          const OpenBody open;
           const random::Replay numbers(position);
           return f(carry, x);
         },
@@ -99,6 +116,7 @@ std::vector<Tensor> scan(
   for (const auto& x : xs) slices.push_back(unstack(x));
   std::vector<Tensor> carry = init;
   for (std::int64_t t = 0; t < steps; ++t) {
+    const OpenBody open;
     const random::LoopTurn numbers(position, t);
     std::vector<Tensor> x;
     for (const auto& list : slices) x.push_back(list[static_cast<std::size_t>(t)]);

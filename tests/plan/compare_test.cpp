@@ -1,0 +1,66 @@
+// What a comparison with the eager step takes for a difference.
+#include <gtest/gtest.h>
+
+#include "thalweg/thalweg.h"
+
+namespace thalweg::testing {
+namespace {
+
+// Attention in single ops, which compiles to an op that rounds otherwise: weights of the keys [examples, keys, size] in
+// a sum of the values. What is added to all keys of an example changes nothing.
+Tensor attended(const Tensor& queries, const Tensor& keys, const Tensor& values) {
+  return matmul(softmax(matmul(queries, keys, {.transpose_b = true}) * 0.3), values);
+}
+
+struct Net {
+  std::vector<Variable> all{Variable(random::normal({8, 8}, {.seed = 1}), {.name = "kernel"}),
+                            Variable(random::normal({40, 8}, {.seed = 2}), {.name = "table"})};
+  Tensor loss(const Tensor& x, const Tensor& ids, double share) const {
+    const Tensor q = reshape(x, {2, 5, 8}), k = reshape(matmul(x, all[0]), {2, 5, 8});
+    const Tensor of_all = expand_dims(embedding_lookup(all[1], ids), 1), y = attended(q, k + of_all, q);
+    return reduce_mean(square(y)) + share * reduce_mean(of_all);
+  }
+};
+
+template <class Optimizer>
+void expect_agreement(Optimizer optimizer, double share) {
+  const Net net;
+  const auto step = function(
+      [&](const Tensor& x, const Tensor& ids) {
+        GradientTape tape;
+        const Tensor loss = net.loss(x, ids, share);
+        optimizer.apply(tape.gradient(loss, net.all), net.all);
+        return loss;
+      },
+      {.check_against_eager = true});
+  EXPECT_NO_THROW(step(random::normal({10, 8}, {.seed = 3}), tensor({3, 7})));
+}
+
+}  // namespace
+
+TEST(Compare, updates_of_rows_whose_gradients_are_nothing_but_rounding_are_no_difference) {
+  expect_agreement(optim::Adam({.sparse = optim::Sparse::lazy}), 0);
+  expect_agreement(optim::Adam(), 0);
+  expect_agreement(optim::SGD({.learning_rate = 0.1, .momentum = 0.9}), 0);
+}
+
+// They are a little larger than rounding, which is all of their last digits.
+TEST(Compare, small_gradients_may_differ_by_the_rounding_of_large_ones) {
+  for (const double share : {1e-8, 1e-7, 1e-6, 1e-5, 1e-4})
+    expect_agreement(optim::SGD({.learning_rate = 0.1, .momentum = 0.9}), share);
+}
+
+TEST(Compare, a_difference_of_one_gradient_is_told) {
+  Variable w(ones({4}), {.name = "w"});
+  int calls = 0;
+  const auto f = function(
+      [&](const Tensor& x) {
+        GradientTape tape;
+        const Tensor y = reduce_sum(w * x) * (1 + 0.01 * ++calls);
+        w.assign_sub(tape.gradient(y, std::vector{w})[0].dense());
+      },
+      {.check_against_eager = true});
+  EXPECT_THROW(f(ones({4})), Error);
+}
+
+}  // namespace thalweg::testing
