@@ -10,6 +10,7 @@
 #include "thalweg/ops/fill/fill_op.h"
 #include "thalweg/ops/registry.h"
 #include "thalweg/ops/row_ops.h"
+#include "thalweg/ops/widen.h"
 #include "thalweg/plan/ladder.h"
 #include "thalweg/plan/micro_batches.h"
 
@@ -164,7 +165,18 @@ struct LoopPlan {
   std::vector<const Node*> nodes;
   std::vector<ValueId> rows_in, whole_in, sums, rows_out;
   std::vector<ValueId> cut_in;  // whole values that are cut like rows
+  std::set<ValueId> unread;     // 16-bit sums whose parts nobody else reads
 };
+
+// What parts of this spec are added up in: f32, if they are 16-bit.
+Spec running_sum(const Spec& spec) { return {wide(spec.dtype), spec.shape}; }
+bool is_narrow(const Spec& spec) { return wide(spec.dtype) != spec.dtype; }
+
+// Whether the op can leave such a part unrounded.
+bool has_wide_result(const Node& node) {
+  const auto& ops = {&matmul_info(), &convolution_backward_weights_info(), &reduce_sum_info(), &reduce_mean_info()};
+  return std::ranges::any_of(ops, [&](const OpInfo* info) { return is_op(node, *info); });
+}
 
 class Splitter {
  public:
@@ -256,6 +268,10 @@ class Splitter {
       nodes.push_back(&node);
     }
     plan.nodes.assign(nodes.rbegin(), nodes.rend());
+    for (ValueId value : plan.sums)
+      if (is_narrow(graph_.spec(value))) plan.unread.insert(value);
+    for (const Node* node : plan.nodes)
+      for (ValueId input : node->inputs) plan.unread.erase(input);
     collect_inputs(plan);
     return plan;
   }
@@ -309,7 +325,10 @@ class Splitter {
         op.inputs.push_back(BatchState::of_rows(0, 1));
       }
     for (ValueId value : loop.whole_in) node.inputs.push_back(value), op.inputs.push_back({});
-    for (ValueId value : loop.sums) node.outputs.push_back(value), op.sums.push_back(graph_.spec(value));
+    for (ValueId value : loop.sums) {
+      op.sums.push_back(running_sum(graph_.spec(value)));
+      node.outputs.push_back(is_narrow(graph_.spec(value)) ? result.add_value(op.sums.back()) : value);
+    }
     for (ValueId value : loop.rows_out) {
       node.outputs.push_back(value);
       op.rows.push_back(graph_.spec(value));
@@ -322,8 +341,16 @@ class Splitter {
       op.tail = make_procedure(make_body(loop, rest), rung_.effort);
     if (op.sums.empty()) op.lanes = rung_.lanes;
     node.op = make_micro_batches(std::move(op));
+    const ValueIds sums = node.outputs;
     result.nodes.push_back(std::move(node));
+    for (std::size_t i = 0; i < loop.sums.size(); ++i)
+      if (sums[i] != loop.sums[i]) add_rounding(result, sums[i], loop.sums[i]);
     return least;
+  }
+
+  void add_rounding(Graph& result, ValueId sum, ValueId value) const {
+    const auto dtype = static_cast<std::int64_t>(graph_.spec(value).dtype);
+    result.nodes.push_back({&cast_info(), make_attributes(cast_info(), {{"dtype", dtype}}), {sum}, {value}, 0});
   }
 
   // The loop's nodes for this many examples.
@@ -347,14 +374,16 @@ class Splitter {
       map[static_cast<std::size_t>(value)] = body.add_value(graph_.spec(value));
       body.arguments.push_back(map[static_cast<std::size_t>(value)]);
     }
-    for (const Node* node : loop.nodes) add_body_node(body, *node, map, cut, count);
+    for (const Node* node : loop.nodes)
+      add_body_node(body, *node, map, cut, count, has_wide_result(*node) && loop.unread.count(node->outputs[0]));
     for (ValueId value : loop.sums) add_sum(body, value, map[static_cast<std::size_t>(value)], count);
     for (ValueId value : loop.rows_out) body.results.push_back(map[static_cast<std::size_t>(value)]);
     return body;
   }
 
+  // unrounded: it makes the part of a sum.
   void add_body_node(Graph& body, const Node& node, std::vector<ValueId>& map, const std::vector<ValueId>& cut,
-                     std::int64_t count) const {
+                     std::int64_t count, bool unrounded) const {
     Node made{node.info, node.op, {}, {}, node.layer};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const auto input = static_cast<std::size_t>(node.inputs[i]);
@@ -370,6 +399,7 @@ class Splitter {
     }
     if (node.info->with_batch && is_rows(node.outputs[0]))
       made.op = node.info->with_batch(node.op.get(), states_[node.outputs[0]], count);
+    if (unrounded) made.op = with_field(node, "wide_result", 1);
     SmallVector<const Spec*, 4> specs;
     const Specs inferred = made.info->infer(made.op.get(), input_specs(body, made, specs));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -382,16 +412,29 @@ class Splitter {
 
   // total = total + part; a mean's part counts for its share of the examples.
   void add_sum(Graph& body, ValueId value, ValueId part, std::int64_t count) const {
-    const Spec spec = graph_.spec(value);
+    const Spec spec = running_sum(graph_.spec(value));
+    const bool narrow = is_narrow(body.spec(part));
     const auto row = [&](Row which, ValueId a, ValueId b) {
       const auto& info = row_op(which);
       return body.add_node(info, info.copy(&row_info(which)), {a, b}, {spec}, 0).outputs[0];
     };
+    ValueId share = -1;
     if (states_[value].kind == Kind::mean)
-      part = row(Row::multiply, part,
-                 body.add_constant(scalar(static_cast<double>(count) / static_cast<double>(examples_), spec.dtype)));
+      share = body.add_constant(scalar(static_cast<double>(count) / static_cast<double>(examples_), spec.dtype));
+    if (share >= 0 && !narrow) part = row(Row::multiply, part, share);
     const ValueId total = body.add_value(spec);
-    body.carries.push_back({total, row(Row::add, total, part)});
+    body.carries.push_back({total, narrow ? add_narrow(body, total, part, share) : row(Row::add, total, part)});
+  }
+
+  // A part of 16 bits, or the share of it that counts, on a sum in f32.
+  static ValueId add_narrow(Graph& body, ValueId total, ValueId part, ValueId share) {
+    const Program sum{2, {}, {{Row::add, {0, 1, -1}}}, {2}};
+    const Program mean{3, {}, {{Row::multiply, {1, 2, -1}}, {Row::add, {0, 3, -1}}}, {4}};
+    const Spec spec = body.spec(total);
+    const auto op = make_fused(share < 0 ? sum : mean, {static_cast<std::int64_t>(spec.dtype)});
+    ValueIds inputs{total, part};
+    if (share >= 0) inputs.push_back(share);
+    return body.add_node(fused_info(), op, inputs, {spec}, 0).outputs[0];
   }
 
   const Graph& graph_;
