@@ -63,4 +63,21 @@ TEST(Compare, a_difference_of_one_gradient_is_told) {
   EXPECT_THROW(f(ones({4})), Error);
 }
 
+// An update that is left out in the second run, of a variable whose gradient is small beside another's.
+TEST(Compare, an_update_by_a_small_gradient_that_is_missing_is_told) {
+  Variable large(ones({4}), {.name = "large"}), small(zeros({4}), {.name = "small"});
+  int calls = 0;
+  const auto f = function(
+      [&](const Tensor& x) {
+        GradientTape tape;
+        const std::vector<Variable> all{large, small};
+        const Tensor y = reduce_sum(large * x) + 1e-5f * reduce_sum(small * x);
+        const auto gradients = tape.gradient(y, all);
+        large.assign_sub(gradients[0].dense());
+        small.assign_sub(gradients[1].dense() * (++calls == 1 ? 1e5f : 0.f));
+      },
+      {.check_against_eager = true});
+  EXPECT_THROW(f(ones({4})), Error);
+}
+
 }  // namespace thalweg::testing

@@ -74,9 +74,10 @@ bool is_stale(const std::string& name) {
   const std::string of = name.substr(0, mark);
   pid_t process = 0;
   const char* last = name.data() + name.size();
-  const auto [end, fault] = std::from_chars(name.data() + mark + temporary_mark.size(), last, process);
+  auto [end, fault] = std::from_chars(name.data() + mark + temporary_mark.size(), last, process);
   if ((of != latest_name && !step_of(of)) || fault != std::errc() || process <= 0 || end == last || *end != '-')
     return false;
+  if (++end == last || !std::all_of(end, last, [](char c) { return c >= '0' && c <= '9'; })) return false;
   if (process != ::getpid()) return ::kill(process, 0) != 0 && errno == ESRCH;
   const auto& names = under_way().names;
   return !names.contains(name) && !names.contains(of);
@@ -199,8 +200,13 @@ void Manager::prune(std::int64_t saved) const {
   list.push_back(saved);
   for (std::size_t i = 0; i + static_cast<std::size_t>(options_.keep) < list.size(); ++i) {
     const std::string away = temporary_for(path_of(list[i]));
-    rename_file("checkpoint", path_of(list[i]), away);
     std::error_code ignored;  // what cannot be removed now is swept later
+    try {
+      rename_file("checkpoint", path_of(list[i]), away);
+    } catch (const Error&) {
+      if (fs::exists(path_of(list[i]), ignored)) throw;
+      continue;  // another manager of the folder was first
+    }
     fs::remove_all(away, ignored);
   }
 }

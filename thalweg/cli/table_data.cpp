@@ -173,7 +173,8 @@ Datasets idx_examples(const std::string& folder, const std::map<std::string, std
   Arrays arrays;
   for (const auto& [array, file] : files)  // what is packed has to be held in any case
     arrays.emplace(array, is_large(file) && !file.ends_with(".gz") ? rows_of(data::idx(file))
-                                                                   : rows_of(held(file, data::load_idx)));
+                          : file.ends_with(".gz")                  ? rows_of(held(file, data::load_idx))
+                                                                   : rows_of(data::load_idx(file)));
   Datasets made = examples_of(folder, arrays, request, step);
   for (const auto& [array, file] : files) made.files.push_back(file);
   return made;

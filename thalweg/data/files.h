@@ -13,8 +13,8 @@
 namespace thalweg::data {
 
 // ---- IDX, the format of MNIST (gzip too)
-// Rows are read when they are needed; arrays that are packed, and those up to 64 MiB, are held in memory.
 TW_API Tensor load_idx(const std::string& path);
+// Rows are read when they are needed; arrays that are packed, and those up to 64 MiB, are held in memory.
 TW_API Dataset idx(const std::string& path);                               // rows of the array
 TW_API Dataset idx(const std::string& images, const std::string& labels);  // a row of each
 

@@ -34,7 +34,8 @@ std::int64_t classes_of(const char* loss, const Pair& pair) {
 Tensor guarded(const Tensor& p) { return clip_by_value(p, epsilon, 1 - epsilon); }
 
 Tensor normalized(const Tensor& p) {
-  return guarded(p / maximum(reduce_sum(p, {.axes = -1, .keepdims = true}), epsilon));
+  const Tensor sum = reduce_sum(p, {.axes = -1, .keepdims = true});
+  return guarded(p / where(equal(sum, 0), 1, sum));
 }
 
 // Cross-entropies of labels of which a part is spread: that part is the mean of those of all classes.

@@ -50,7 +50,8 @@ std::size_t Multi::place_of(const Variable& variable) const {
   std::size_t place = rest;
   for (std::size_t i = 0; i < rest; ++i) {
     if (!std::regex_search(variable.name(), std::regex(choices_[i].pattern))) continue;
-    TW_CHECK_USER(place == rest, "multi", "make the patterns exclude each other",
+    TW_CHECK_USER(place == rest || choices_[place].optimizer == choices_[i].optimizer, "multi",
+                  "make the patterns exclude each other",
                   "expected one optimizer for variable \"{}\", got the patterns \"{}\" and \"{}\"", variable.name(),
                   choices_[place].pattern, choices_[i].pattern);
     place = i;

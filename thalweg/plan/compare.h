@@ -26,10 +26,14 @@ struct Roundings {
 // compiled, eager: results and gradients of a plan whose trace with gradients is there.
 Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const Tensors& eager);
 
-// Throws internal with the worst difference, if the compiled step's results, gradients or variables are further from
-// the eager ones than rounding explains.
-void compare_with_eager(const PlanState& plan, const Tensors& compiled, const Tensors& eager,
-                        const std::vector<Tensor>& compiled_variables, const std::vector<Tensor>& eager_variables,
-                        const Roundings& roundings);
+// What a call gave: its results and gradients, and what it left the variables with.
+struct StepOutcome {
+  Tensors results;
+  std::vector<Tensor> variables;
+};
+// Throws internal with the first difference, if the compiled step's results, gradients or variables, which had the
+// values `before`, are further from the eager ones than rounding explains.
+void compare_with_eager(const PlanState& plan, const StepOutcome& compiled, const StepOutcome& eager,
+                        const std::vector<Tensor>& before, const Roundings& roundings);
 
 }  // namespace thalweg

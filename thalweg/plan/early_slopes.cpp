@@ -130,18 +130,25 @@ void set_program(Node& node, Program program) {
 
 Graph take_slopes_early(Graph graph) {
   const std::vector<int> makers = producers(graph), reads = count_reads(graph);
-  const auto maker_of = [&](ValueId value) {
-    const int maker = makers[static_cast<std::size_t>(value)];
+  // f32 and f64 are what programs compute in; those that read or make another type may compute in that.
+  const auto computes_in = [&](const Node& node, DType dtype) {
+    const auto has = [&](ValueId value) { return graph.spec(value).dtype == dtype; };
+    return (dtype == f32 || dtype == f64) && std::ranges::all_of(node.inputs, has) &&
+           std::ranges::all_of(node.outputs, has);
+  };
+  // What made the value, if no other node reads it.
+  const auto maker_of = [&](ValueId value, DType dtype) {
+    const int maker = reads[static_cast<std::size_t>(value)] == 1 ? makers[static_cast<std::size_t>(value)] : -1;
     Node* node = maker < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(maker)];
-    return node && is_op(*node, fused_info()) && is_heavy(program_of(node->op.get())) ? node : nullptr;
+    const bool takes = node && is_op(*node, fused_info()) && computes_in(*node, dtype);
+    return takes && is_heavy(program_of(node->op.get())) ? node : nullptr;
   };
   for (Node& node : graph.nodes) {
     if (!is_op(node, fused_info())) continue;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId value = node.inputs[i];
       const DType dtype = graph.spec(value).dtype;
-      Node* maker =
-          reads[static_cast<std::size_t>(value)] == 1 && (dtype == f32 || dtype == f64) ? maker_of(value) : nullptr;
+      Node* maker = computes_in(node, dtype) ? maker_of(value, dtype) : nullptr;
       if (!maker) continue;
       const auto slope = Slope::find(program_of(node.op.get()), static_cast<int>(i));
       if (!slope) continue;

@@ -87,7 +87,7 @@ struct FunctionCore::State {
   std::optional<Tensors> run(Plan& plan, const Flat& arguments, std::uint64_t number);
   std::optional<Tensors> run_checked(Plan& plan, const Flat& arguments, Body body, std::uint64_t number);
   std::optional<Tensors> compare_ways(Plan& plan, const Flat& arguments, Body body, std::uint64_t number,
-                                      FunctionRef<void()> put_back);
+                                      const std::vector<Tensor>& before, FunctionRef<void()> put_back);
   void keep(const std::string& signature, const std::shared_ptr<Plan>& plan);
   Entries::iterator drop(Entries::iterator entry, std::string why);
   std::string reason_for(const std::string& signature);
@@ -429,7 +429,7 @@ std::optional<Tensors> FunctionCore::State::run_checked(Plan& plan, const Flat& 
     }
   };
   try {
-    return compare_ways(plan, arguments, body, number, put_back);
+    return compare_ways(plan, arguments, body, number, before, put_back);
   } catch (...) {
     put_back();
     planned.checked = false;
@@ -440,7 +440,8 @@ std::optional<Tensors> FunctionCore::State::run_checked(Plan& plan, const Flat& 
 // Eager first, then the plan with gradients, then the plan itself: each from the same state and with the same random
 // numbers.
 std::optional<Tensors> FunctionCore::State::compare_ways(Plan& plan, const Flat& arguments, Body body,
-                                                         std::uint64_t number, FunctionRef<void()> put_back) {
+                                                         std::uint64_t number, const std::vector<Tensor>& before,
+                                                         FunctionRef<void()> put_back) {
   auto& planned = plan.state();
   GradientLog log;
   Tensors eager;
@@ -450,20 +451,20 @@ std::optional<Tensors> FunctionCore::State::compare_ways(Plan& plan, const Flat&
     eager = body(arguments).tensors;
   }
   for (const auto& [name, gradient] : log.entries()) eager.push_back(gradient);
-  const std::vector<Tensor> after = values_of(planned.traced);
+  StepOutcome outcome{std::move(eager), values_of(planned.traced)};
   put_back();
   Roundings roundings;
   if (planned.with_gradients) {
     const auto checked = run_with_gradients(planned, arguments.tensors, number);
     if (!checked) return {};
-    roundings = find_roundings(planned, *checked, eager);
-    compare_with_eager(planned, *checked, eager, values_of(planned.traced), after, roundings);
+    roundings = find_roundings(planned, *checked, outcome.results);
+    compare_with_eager(planned, {*checked, values_of(planned.traced)}, outcome, before, roundings);
     put_back();
   }
   auto results = run(plan, arguments, number);
   if (!results) return {};
-  eager.resize(results->size());
-  compare_with_eager(planned, *results, eager, values_of(planned.traced), after, roundings);
+  outcome.results.resize(results->size());
+  compare_with_eager(planned, {*results, values_of(planned.traced)}, outcome, before, roundings);
   planned.with_gradients.reset();
   return results;
 }

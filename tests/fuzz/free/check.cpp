@@ -225,7 +225,7 @@ std::string compare(const Program& program, Counts& counts) {
   const double rounding = session.rounding();
   const bool has_tape = program.outside != Program::no_tape;
   const double allowed = program.exact && !has_tape              ? 0
-                         : program.outside == Program::two_tapes ? 100 * rounding
+                         : program.outside == Program::two_tapes ? std::min(0.2, 100 * rounding)
                                                                  : rounding;
   std::string wrong;
   if (program.precision == tw::Precision::f32)

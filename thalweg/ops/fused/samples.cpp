@@ -108,6 +108,8 @@ TW_SAMPLES {
                   over_product("several tasks, depth and columns in parts", 100, 33, 700, true),
                   over_product("as wide as it is long", 100, 290, 330, true),
                   over_product("little deeper than a tile", 40, 290, 330, true),
+                  over_product("deeper than panels are at once", 300, 70, 90, true),
+                  over_product("as deep as it may be", 512, 50, 130, true),
                   reduced("sum of squares", reduce_sum, Axes(), {{5, 7}}),
                   reduced("rows, broadcast", reduce_mean, {1}, {{5, 7}, {7}}),
                   reduced("columns, broadcast", reduce_sum, {0}, {{5, 1}, {5, 7}}),
