@@ -150,9 +150,7 @@ bool EagerScope::active() { return runs_eagerly; }
 
 Roundings find_roundings(const PlanState& plan, const Tensors& compiled, const Tensors& eager) {
   const Graph& graph = *plan.with_gradients;
-  const auto size_of_gradient = [&](std::size_t i) {
-    return std::max(largest_of(numbers_of(compiled[i])), largest_of(numbers_of(eager[i])));
-  };
+  const auto size_of_gradient = [&](std::size_t i) { return larger_of(compiled[i], eager[i]); };
   if (compiled.size() != eager.size()) return {};
   const std::size_t first = plan.traced.results.size();
   double largest = 0;

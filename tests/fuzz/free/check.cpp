@@ -108,7 +108,7 @@ class Session {
   // What results may differ by that were rounded otherwise, by the coarsest floats among the values.
   double rounding() const {
     const double epsilon = machine_.coarsest();
-    return epsilon > 1e-4 ? 16 * epsilon : epsilon > 1e-10 ? 1e-5 : 1e-12;
+    return epsilon > 1e-4 ? 4 * epsilon : epsilon > 1e-10 ? 1e-5 : 1e-12;
   }
   // As text, for whoever looks for a fault.
   std::string graph() {
