@@ -61,7 +61,6 @@ struct Program {
 };
 
 Program random_program(unsigned seed);
-bool is_noise(const Program& program, double off);
 
 Model make_model(const Program& program);
 struct Data {

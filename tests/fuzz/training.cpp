@@ -108,8 +108,6 @@ class Training {
 
 }  // namespace
 
-bool is_noise(const Program&, double) { return false; }
-
 std::string compare(const Program& program, Counts& counts) {
   const Outcome eager = Training(program).run_eagerly();
   const auto free = Training(program).run_compiled(0);

@@ -29,12 +29,11 @@ std::string fault(const Program& program, Counts& counts) {
   }
 }
 
-// Whether two outcomes are close enough. Some programs blow up the rounding of f32: those are judged in f64. So are
-// those that differ much, if the eager run in f32 is about as far from the one in f64 (`is_noise`).
+// Whether two outcomes are close enough. Some programs blow up the rounding of f32: those are judged in f64.
 template <class Program>
 std::string judge(const Program& program, const char* what, double off, double allowed, Counts& counts) {
   if (off <= allowed) return "";
-  if (program.dtype == tw::f32 && allowed > 0 && (off < 1000 * allowed || is_noise(program, off))) {
+  if (program.dtype == tw::f32 && allowed > 0 && off < 1000 * allowed) {
     Program wide = program;
     wide.dtype = tw::f64;
     return fault(wide, counts);

@@ -212,12 +212,6 @@ std::string compare_seldom_ways(const Program& program, const Outcome& free, dou
 
 }  // namespace
 
-bool is_noise(const Program& program, double off) {
-  Program wide = program;
-  wide.dtype = tw::f64;
-  return off < 30 * difference(Session(program).run_eagerly(), Session(wide).run_eagerly());
-}
-
 std::string compare(const Program& program, Counts& counts) {
   Session session(program);
   const Outcome eager = session.run_eagerly();

@@ -99,7 +99,6 @@ struct Program {
 };
 
 Program random_program(unsigned seed);
-bool is_noise(const Program& program, double off);
 // A few statements without effects, of the kinds that the program may have: the body of a branch or a loop.
 std::vector<Statement> random_body(Dice& dice, const Program& program, unsigned barred);
 bool may_have(const Kind& kind, const Program& program);
