@@ -415,6 +415,19 @@ TEST(InputGradients, can_be_taken_example_by_example_with_every_effort) {
   config::set_threads(0);
 }
 
+// An op within a lane runs on one thread, whose scratch is all it needs.
+TEST(InputGradients, side_by_side_take_as_much_for_each_thread_as_for_one) {
+  Variable w(random::normal({3, 3, 16, 64}, {.seed = 1}));
+  const auto f = function([&](const Tensor& x) { return square(conv2d(x, w)); });
+  const Graph& traced = f.plan(Spec{f32, {64, 16, 16, 16}}).state().traced;
+  const auto arena = [&](int threads) {
+    config::set_threads(threads);
+    return ladder_of(traced, {}).build({.parts = 8, .effort = 0, .lanes = threads}).memory.arena_bytes;
+  };
+  EXPECT_EQ(arena(4), 4 * arena(1));
+  config::set_threads(0);
+}
+
 TEST(InputGradients, name_the_first_example_that_fails_in_any_part) {
   config::set_threads(2);
   Variable table(random::normal({64, 64}, {.seed = 1}));

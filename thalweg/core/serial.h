@@ -13,4 +13,7 @@ class SerialScope {
   bool before_;
 };
 
+// How many threads the ops of this thread have: one within a SerialScope or a task, else those of the pool.
+int threads_at_hand();
+
 }  // namespace thalweg

@@ -181,6 +181,7 @@ void check_threads(const char* op, int lowest, int threads) {
 
 SerialScope::SerialScope() : before_(std::exchange(inside_task, true)) {}
 SerialScope::~SerialScope() { inside_task = before_; }
+int threads_at_hand() { return inside_task ? 1 : config::threads(); }
 
 std::unique_ptr<ThreadPool> make_thread_pool(int threads) {
   check_threads("make_thread_pool", 1, threads);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/serial.h"
 #include "thalweg/graph/passes/passes.h"
 #include "thalweg/graph/rewrite.h"
 #include "thalweg/ops/fill/fill_op.h"
@@ -312,10 +314,13 @@ class Splitter {
 
   // Returns bytes that one turn needs at least; the loop is not added if these are more than the limit.
   std::int64_t add_loop(Graph& result, const LoopPlan& loop, std::int64_t limit) const {
+    MicroBatches op;
+    if (loop.sums.empty()) op.lanes = rung_.lanes;
+    std::optional<SerialScope> serial;  // the scratch of a lane is that of one thread
+    if (op.lanes > 1) serial.emplace();
     Draft body = make_draft(make_body(loop, part_), rung_.effort);
     const std::int64_t least = body.memory.lower_bound;
     if (least > limit) return least;
-    MicroBatches op;
     op.examples = examples_;
     op.part = part_;
     Node node{&micro_batches_info(), nullptr, {}, {}, 0};
@@ -339,7 +344,6 @@ class Splitter {
     op.body = make_procedure(std::move(body));
     if (const std::int64_t rest = examples_ % part_; rest > 0)
       op.tail = make_procedure(make_body(loop, rest), rung_.effort);
-    if (op.sums.empty()) op.lanes = rung_.lanes;
     node.op = make_micro_batches(std::move(op));
     const ValueIds sums = node.outputs;
     result.nodes.push_back(std::move(node));

@@ -7,6 +7,7 @@
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/function_ref.h"
+#include "thalweg/core/serial.h"
 #include "thalweg/core/task_parts.h"
 #include "thalweg/core/thread_pool.h"
 
@@ -22,7 +23,7 @@ struct WorkspaceLayout {
   std::int64_t tasks = 1;
 
   std::size_t bytes() const {
-    return shared_bytes + slot_bytes * static_cast<std::size_t>(std::clamp<std::int64_t>(config::threads(), 1, tasks));
+    return shared_bytes + slot_bytes * static_cast<std::size_t>(std::clamp<std::int64_t>(threads_at_hand(), 1, tasks));
   }
 };
 
