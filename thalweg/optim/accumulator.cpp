@@ -148,9 +148,16 @@ Gradient Accumulator::add_rows(const Gradient& gradient, const AccumulatedCall& 
   const Tensor place = minimum(call.number, steps_ - 1) * rows_a_call();
   const Tensor places = place + arange(gradient.indices().size());
   const Tensor before = numbers_, numbers = put_rows(before, places, cast(gradient.indices(), i64));
-  put_rows(rows_, places, cast(gradient.values(), dtype_) * cast(call.part, dtype_));
+  const Tensor values = cast(gradient.values(), dtype_) * cast(call.part, dtype_);
+  // Of a call that does not count, since it is not finite, say, nothing stays that a checkpoint would find.
+  const Tensor kept = call.counts.defined() ? where(call.counts, values, 0) : values;
+  put_rows(rows_, places, call.norm ? values : kept);
   numbers_.assign(where(call.due, -1, call.counts.defined() ? where(call.counts, numbers, before) : numbers));
-  if (call.norm) return mean_of_rows(numbers, call.weight);
+  if (call.norm) {
+    const Gradient mean = mean_of_rows(numbers, call.weight);
+    if (call.counts.defined()) put_rows(rows_, places, kept);
+    return mean;
+  }
   if (is_symbolic(call.due)) return mean_of_rows(where(call.due, numbers, -1), call.weight);
   return call.due.item<bool>() ? mean_of_rows(numbers, call.weight) : Gradient();
 }
