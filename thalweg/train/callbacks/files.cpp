@@ -129,7 +129,8 @@ class Csv : public Callback {
   void on_begin(Session& session) override {
     headed_ = session.step > 0 && std::filesystem::is_regular_file(path_) && has_head();
     if (headed_) cut_back(session);
-    file_.open(path_, headed_ ? std::ios::app : std::ios::trunc);
+    file_ = std::ofstream(path_, headed_ ? std::ios::app : std::ios::trunc);
+    warned_ = false;
     check();
   }
   void on_epoch_end(Session& session) override {
