@@ -92,6 +92,24 @@ TEST(optimizer_state, gradients_that_wait_for_their_variables_are_not_flushed_aw
   }
 }
 
+// A variable that had no gradient by then is left out again, in the optimizer that goes back as in another one.
+TEST(optimizer_state, of_before_the_first_gradient_of_a_variable_comes_back) {
+  const SGDOptions options{.learning_rate = 1, .weight_decay = 0.5, .accumulate_steps = 2};
+  Variable a = variable("a", {8}), b = variable("b", {8});
+  const std::vector<Variable> both{a, b};
+  const Tensor g = tensor({1.0});
+  SGD sgd(options), other(options);
+  sgd.apply({g, Gradient()}, both);
+  const State state = saved(sgd);
+  sgd.apply({g, g}, both);
+  for (SGD* each : {&sgd, &other}) {
+    b.assign(tensor({8.0}));
+    each->set_state(state);
+    EXPECT_TRUE(each->apply({g, Gradient()}, both));
+    EXPECT_EQ(values(b), List{8});
+  }
+}
+
 TEST(optimizer_state, stays_where_options_are_refused) {
   SGD sgd({.learning_rate = 1});
   EXPECT_THROW(sgd.set_accumulate_steps(0), Error);

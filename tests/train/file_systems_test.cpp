@@ -1,7 +1,9 @@
 // Checkpoints and tables on disks that are not what they should be.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -141,6 +143,43 @@ TEST(file_systems, a_table_that_cannot_be_written_costs_no_epoch) {
           model, rows(8).batch(8),
           {.optimizer = &sgd, .loss = losses::mean_squared_error, .callbacks = {train::csv("/nowhere/log.csv")}}),
       Error);
+}
+
+// Files may not grow any more, as on a disk that is full.
+class FullDisk {
+ public:
+  FullDisk() : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{1, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_ = {};
+};
+
+TEST(file_systems, curves_that_cannot_be_written_cost_no_epoch) {
+  const Folder folder;
+  nn::Sequential model({nn::dense(1)});
+  optim::SGD sgd;
+  const auto curves = train::tensorboard(folder.path());
+  std::vector<std::string> warnings;
+  set_log_handler([&](const std::string& text) { warnings.push_back(text); });
+  train::History history;
+  {
+    const FullDisk here;
+    history = train::fit(model, rows(8).batch(8),
+                         {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 3, .callbacks = {curves}});
+  }
+  set_log_handler({});
+  EXPECT_EQ(history.steps, 3);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(warnings[0].starts_with("the event file of the run ends here: [summary] cannot write")) << warnings[0];
 }
 
 }  // namespace

@@ -221,10 +221,8 @@ void Accumulator::set_state(const State& state, const Variable& calls, Variable&
   } else if (state.sum.defined()) {
     give_up(rows_), give_up(numbers_);
     replace(sum_, state.sum, sum_name_);
-  } else if (rows_.defined()) {
-    replace(numbers_, no_rows(numbers_.shape()[0]), numbers_name_);
-  } else if (sum_.defined()) {
-    replace(sum_, zeros(shape_, dtype_), sum_name_);
+  } else {  // with the state there was none: a variable without a gradient is left out by the next update, as there
+    give_up(sum_), give_up(rows_), give_up(numbers_);
   }
 }
 
