@@ -1,6 +1,7 @@
 // Row-sparse gradients that are accumulated stay rows: of the table only those that were touched are read or written.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 
 #include "tests/row_accumulation.h"
@@ -259,6 +260,34 @@ TEST(row_accumulation, rows_that_are_not_there_are_refused_at_once) {
   sgd.apply({row(4), row(4)}, {a, b});
   sgd.apply({row(4), row(4)}, {a, b});
   EXPECT_EQ(values(a), values(b));
+}
+
+// Else no checkpoint is made of a run that is in good health.
+TEST(row_accumulation, nothing_stays_of_a_call_that_is_skipped) {
+  for (const bool compiled : {false, true})
+    for (const bool wants_norm : {false, true}) {
+      SGD sgd({.learning_rate = 1, .accumulate_steps = 3});
+      LossScale scale({.initial = 1});
+      Variable table(zeros({50, 1}, f64), {.name = "table"});
+      const auto call = [&](const Tensor& g) {
+        Tensor norm = zeros({}, f64);
+        sgd.apply({Gradient(g, tensor({7}), {50, 1})}, {table},
+                  {.loss_scale = &scale, .gradient_norm = wants_norm ? &norm : nullptr});
+        return norm;
+      };
+      const auto step = function(call);
+      const auto norm = [&](double g) {
+        const Tensor gradient = full({1, 1}, g, f64);
+        return (compiled ? step(gradient) : call(gradient)).item<double>();
+      };
+      EXPECT_EQ(norm(2), wants_norm ? 2 : 0);
+      EXPECT_EQ(std::isnan(norm(std::nan(""))), wants_norm);
+      for (const auto& [name, state] : sgd.state())
+        for (const double value : values(cast(state, f64))) EXPECT_TRUE(std::isfinite(value)) << name << compiled;
+      EXPECT_EQ(norm(4), wants_norm ? 3 : 0);
+      EXPECT_TRUE(sgd.flush());
+      EXPECT_EQ(values(table)[7], -3);
+    }
 }
 
 TEST(row_accumulation, several_optimizers_keep_rows) {

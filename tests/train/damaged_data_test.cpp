@@ -101,6 +101,29 @@ TEST(damaged_data, a_validation_that_failed_is_made_again) {
   }
 }
 
+// By the same rows, where the validation draws them.
+TEST(damaged_data, a_validation_that_failed_looks_at_the_same_rows_again) {
+  const auto run = [](const Folder& folder, bool resume, std::int64_t number) {
+    random::set_seed(7);
+    nn::Sequential model({nn::dense(1)});
+    optim::SGD sgd({.learning_rate = 0.01});
+    const auto validation = damaged(rows(20, 9).shuffle(20).take(7), number).batch(4);
+    return fit(model, rows(20).shuffle(20).batch(10),
+               {.optimizer = &sgd,
+                .loss = losses::mean_squared_error,
+                .epochs = 4,
+                .validation = &validation,
+                .callbacks = {train::checkpoint_every(folder.path(), {.resume = resume})}})["val_loss"];
+  };
+  const Folder whole_folder;
+  const auto whole = run(whole_folder, false, -1);
+  for (const std::int64_t number : {0, 8, 22}) {
+    const Folder folder;
+    EXPECT_THROW(run(folder, false, number), Error);
+    EXPECT_EQ(run(folder, true, -1), whole) << number;
+  }
+}
+
 TEST(damaged_data, before_the_first_step_there_is_nothing_to_save) {
   const Folder folder;
   EXPECT_THROW(run(folder, Kind::sized, false, {.training = 3}), Error);

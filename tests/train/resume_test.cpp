@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
 
 #include "tests/train/folder.h"
@@ -211,6 +212,27 @@ TEST(resume, a_table_has_every_epoch_once) {
   const std::string wanted = table(whole, false, -1);
   table(cut, false, 1);  // after the line of the second epoch, before its checkpoint
   EXPECT_EQ(table(cut, true, -1), wanted);
+}
+
+TEST(resume, a_table_that_began_with_a_resumed_run_has_every_epoch_once) {
+  const Folder folder;
+  const auto run = [&](bool resume, std::int64_t epochs, bool notes, std::int64_t death) {
+    nn::Sequential model({nn::dense({.units = 1, .kernel_initializer = nn::initializers::ones})});
+    optim::SGD sgd({.learning_rate = 0.01});
+    std::vector<train::CallbackPointer> callbacks;
+    if (notes) callbacks.push_back(train::csv(folder.path("log.csv")));
+    callbacks.push_back(std::make_shared<Death>(death));
+    callbacks.push_back(train::checkpoint_every(folder.path("checkpoints"), {.epochs = 2, .resume = resume}));
+    fit(model, rows(8).batch(8),
+        {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = epochs, .callbacks = callbacks});
+  };
+  run(false, 4, false, -1);
+  EXPECT_THROW(run(true, 10, true, 7), std::runtime_error);  // after the lines of epochs 4 to 7; 6 and 7 come again
+  run(true, 10, true, -1);
+  std::istringstream table(read_file(folder.path("log.csv")));
+  std::vector<std::string> epochs;
+  for (std::string line; std::getline(table, line);) epochs.push_back(line.substr(0, line.find(',')));
+  EXPECT_EQ(epochs, (std::vector<std::string>{"epoch", "4", "5", "6", "7", "8", "9"}));
 }
 
 // The rate of an epoch is made once, though the epoch begins twice; a table that the first life left empty gets its

@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
+#include "tests/train/folder.h"
 #include "tests/train/rows.h"
 #include "thalweg/thalweg.h"
 
@@ -67,6 +69,48 @@ TEST(watching, a_callback_of_an_earlier_run_starts_anew) {
   const auto before = weights_of(bad);
   EXPECT_EQ(run(bad, of_bad), 3u);
   EXPECT_EQ(weights_of(bad), before);  // not the other model's
+}
+
+// The run before was cut off by an error, so that it had no end.
+TEST(watching, a_callback_of_a_run_that_failed_starts_anew) {
+  auto good = net(), bad = net();
+  bad(zeros({1, 3}));
+  for (const auto& variable : bad.variables()) Variable(variable).assign(variable.value() * 3 + 5);  // a greater loss
+  const auto before = weights_of(bad);
+  const auto data = rows(8).batch(8);
+  const auto stopping = train::early_stopping({.patience = 2, .restore_best_weights = true});
+  const auto run = [&](nn::Sequential& model, std::int64_t last_step) {
+    optim::SGD sgd({.learning_rate = 0});
+    const auto fails = every_step([&](Session& session) {
+      if (session.step == last_step) throw std::runtime_error("no more");
+    });
+    return fit(model, data,
+               {.optimizer = &sgd,
+                .loss = losses::mean_squared_error,
+                .epochs = 20,
+                .validation = &data,
+                .callbacks = {stopping, fails}})
+        .epochs.size();
+  };
+  EXPECT_THROW(run(good, 3), std::runtime_error);
+  EXPECT_EQ(run(bad, 0), 3u);
+  EXPECT_EQ(weights_of(bad), before);
+}
+
+TEST(watching, files_of_an_earlier_run_begin_anew) {
+  const testing::Folder folder;
+  const std::vector<train::CallbackPointer> files{train::csv(folder.path("log.csv")),
+                                                  train::report(folder.path("page.html"))};
+  const auto run = [&](const std::vector<train::CallbackPointer>& callbacks) {
+    nn::Sequential model({nn::dense({.units = 1, .kernel_initializer = nn::initializers::ones})});
+    optim::SGD sgd({.learning_rate = 0.01});
+    fit(model, rows(8).batch(4),
+        {.optimizer = &sgd, .loss = losses::mean_squared_error, .epochs = 2, .callbacks = callbacks});
+    const std::string page = testing::read_file(folder.path("page.html"));
+    return testing::read_file(folder.path("log.csv")) + page.substr(page.find("<h2>Curves"));
+  };
+  const std::string first = run(files);
+  EXPECT_EQ(run(files), first);
 }
 
 // With the weights of the best epoch come its masks: weights that were pruned after it are whole again.

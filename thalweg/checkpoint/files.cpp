@@ -1,7 +1,7 @@
 #include "thalweg/checkpoint/files.h"
 
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "thalweg/core/check.h"
 #include "thalweg/core/crc32c.h"
@@ -32,7 +32,9 @@ ManifestItem write_item(const std::string& folder, const NamedItem& named) {
 std::string whole(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   TW_CHECK(data_loss, file.good(), "checkpoint", "the checkpoint is damaged; use another one", "cannot open {}", path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();  // which throws nothing where the disk cannot read
+  return text.str();
 }
 
 void check_file(const std::string& path, const ManifestItem& entry) {

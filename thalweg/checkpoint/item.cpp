@@ -60,6 +60,7 @@ Named with_masks(const nn::Module& module) {
 // A checkpoint from before weights were pruned: all of them are kept again.
 void load_module(nn::Module& module, const ItemState& state) {
   Values values = state.tensors;
+  if (values.empty() && module.variables().empty()) return;  // neither has been called
   for (const auto& [name, mask] : masks_of(module)) values.try_emplace(name, full(mask.shape(), true, boolean));
   module.set_weights(values, {.complete = module.variables().empty(), .source = state.place});
 }

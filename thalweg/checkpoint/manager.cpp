@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -118,12 +120,30 @@ void write_latest(const std::string& folder, std::int64_t step) {
   file.commit();
 }
 
+// Where the file system cannot exchange names, as those of networks: a crash between the two leaves the checkpoint
+// before this step.
+void replace_in_two(const std::string& made, const std::string& path) {
+  const std::string away = temporary_for(path);
+  const Writing writing(fs::path(away).filename());
+  std::error_code ignored;
+  rename_file("checkpoint", path, away);
+  try {
+    rename_file("checkpoint", made, path);
+  } catch (...) {
+    fs::rename(away, path, ignored);
+    throw;
+  }
+  fs::remove_all(away, ignored);
+}
+
 // Puts the folder in place of `path`. What stands there already changes places with it, and goes with the temporary.
 void publish(const TemporaryFolder& made, const std::string& path) {
   sync_folder("checkpoint", made.path());
   if (!fs::exists(path)) return rename_file("checkpoint", made.path(), path);
-  TW_CHECK(unavailable, ::renameat2(AT_FDCWD, made.path().c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0,
-           "checkpoint", "remove the old checkpoint first", "cannot replace {}", path);
+  if (::renameat2(AT_FDCWD, made.path().c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return;
+  TW_CHECK(unavailable, errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP, "checkpoint",
+           "remove the old checkpoint first", "cannot replace {}: {}", path, std::strerror(errno));
+  replace_in_two(made.path(), path);
 }
 
 void check_items(const std::vector<NamedItem>& items) {

@@ -148,9 +148,16 @@ Gradient Accumulator::add_rows(const Gradient& gradient, const AccumulatedCall& 
   const Tensor place = minimum(call.number, steps_ - 1) * rows_a_call();
   const Tensor places = place + arange(gradient.indices().size());
   const Tensor before = numbers_, numbers = put_rows(before, places, cast(gradient.indices(), i64));
-  put_rows(rows_, places, cast(gradient.values(), dtype_) * cast(call.part, dtype_));
+  const Tensor values = cast(gradient.values(), dtype_) * cast(call.part, dtype_);
+  // Of a call that does not count, since it is not finite, say, nothing stays that a checkpoint would find.
+  const Tensor kept = call.counts.defined() ? where(call.counts, values, 0) : values;
+  put_rows(rows_, places, call.norm ? values : kept);
   numbers_.assign(where(call.due, -1, call.counts.defined() ? where(call.counts, numbers, before) : numbers));
-  if (call.norm) return mean_of_rows(numbers, call.weight);
+  if (call.norm) {
+    const Gradient mean = mean_of_rows(numbers, call.weight);
+    if (call.counts.defined()) put_rows(rows_, places, kept);
+    return mean;
+  }
   if (is_symbolic(call.due)) return mean_of_rows(where(call.due, numbers, -1), call.weight);
   return call.due.item<bool>() ? mean_of_rows(numbers, call.weight) : Gradient();
 }
@@ -214,10 +221,8 @@ void Accumulator::set_state(const State& state, const Variable& calls, Variable&
   } else if (state.sum.defined()) {
     give_up(rows_), give_up(numbers_);
     replace(sum_, state.sum, sum_name_);
-  } else if (rows_.defined()) {
-    replace(numbers_, no_rows(numbers_.shape()[0]), numbers_name_);
-  } else if (sum_.defined()) {
-    replace(sum_, zeros(shape_, dtype_), sum_name_);
+  } else {  // with the state there was none: a variable without a gradient is left out by the next update, as there
+    give_up(sum_), give_up(rows_), give_up(numbers_);
   }
 }
 

@@ -155,6 +155,7 @@ void Multi::check_state(const std::map<std::string, Tensor>& values) const {
 }
 
 void Multi::set_state(const std::map<std::string, Tensor>& values) {
+  check_state(values);  // of all, before one takes its part
   const auto parts = parts_of(values);
   for (std::size_t i = 0; i < parts.size(); ++i) optimizers_[i]->set_state(parts[i]);
 }

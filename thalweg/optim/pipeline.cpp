@@ -212,6 +212,8 @@ Applied Pipeline::flush(Tensor* gradient_norm) {
   if (!calls_.defined()) return Applied(scalar(false, boolean));
   const Tensor due = until_room(calls_ > 0);
   if (!is_symbolic(due) && !due.item<bool>()) return Applied(due);
+  TW_CHECK(failed_precondition, pending_.empty(), "flush", "call the model once, then build() with its variables",
+           "expected an optimizer that knows its variables, got one whose state waits for the first apply()");
   for (auto& item : items) item.gradient = item.entry->accumulator.take(weight_);
   calls_.assign(where(due, 0, calls_));
   weight_.assign(where(due, 0, weight_));

@@ -52,14 +52,16 @@ void Pipeline::set_accumulate_steps(int steps) {
   const std::lock_guard lock(mutex_);
   TW_CHECK(failed_precondition, steps == options_.accumulate_steps || entries_.empty(), "set_accumulate_steps",
            "make a new optimizer", "expected a call before the first apply(), got one after it");
-  options_.accumulate_steps = steps;
-  check_options(name_, options_);
+  CommonOptions options = options_;
+  options.accumulate_steps = steps;
+  check_options(name_, options);
   if (steps == 1) {
     calls_ = weight_ = Variable();
   } else if (!calls_.defined()) {
-    calls_ = make_state("accumulated_calls", {}, 0, i64);
-    weight_ = make_state("accumulated_weight", {}, 0, f64);
+    const Variable calls = make_state("accumulated_calls", {}, 0, i64);
+    weight_ = make_state("accumulated_weight", {}, 0, f64), calls_ = calls;
   }
+  options_.accumulate_steps = steps;
 }
 
 Variable Pipeline::make_state(const std::string& name, const Shape& shape, double initial, DType dtype) {
@@ -115,7 +117,8 @@ void Pipeline::set_state(const std::map<std::string, Tensor>& values) {
   for (std::size_t i = 0; i < entries_.size(); ++i)
     entries_[i].accumulator.set_state(accumulated[i], calls_, roomless_);
   pending_ = std::move(left);
-  restored_ = entries_.empty();
+  // An optimizer that was saved before its first apply() had no state of variables: that begins here, too.
+  restored_ = entries_.empty() && (!pending_.empty() || iterations_ > 0);
 }
 
 void Pipeline::check_state(std::map<std::string, Tensor> values) const {
@@ -158,9 +161,15 @@ void Pipeline::build(const std::vector<Variable>& variables) {
   const PauseRecording pause;
   std::vector<Entry> entries;
   std::unordered_map<std::uint64_t, std::size_t> places;
-  for (const auto& variable : variables)
-    if (places.emplace(variable.id(), entries.size()).second) entries.push_back(make_entry(variable));
-  check_restored(pending_);
+  const auto given = pending_;
+  try {
+    for (const auto& variable : variables)
+      if (places.emplace(variable.id(), entries.size()).second) entries.push_back(make_entry(variable));
+    check_restored(pending_);
+  } catch (...) {
+    pending_ = given;  // for the variables that it is of
+    throw;
+  }
   entries_ = std::move(entries), places_ = std::move(places);
 }
 
@@ -216,7 +225,9 @@ Tensor Pipeline::learning_rate() const {
     return host_number(
         [host = *host, iterations = iterations_] {
           const TraceScope eager(nullptr);
-          return host(iterations);
+          const double rate = host(iterations);
+          check_rate("learning_rate", rate);
+          return rate;
         },
         f64);
   return rate_;
@@ -235,7 +246,10 @@ void Pipeline::assign_averages() {
            "make the optimizer with {.ema_momentum = 0.99}",
            "expected an optimizer that averages, got one that does not");
   const PauseRecording pause;
-  for (auto& entry : entries_) entry.variable().assign(entry.tables.back());
+  for (auto& entry : entries_) {
+    entry.variable().assign(entry.tables.back());
+    hold_mask(entry);  // which may have fewer elements than at the last update
+  }
 }
 
 void check_part(const char* optimizer, const char* option, double value) {

@@ -360,11 +360,13 @@ class Loop {
     std::vector<std::pair<Variable, Tensor>> of_training;  // which a run that goes on tells again
     for (const auto* metric : options_.metrics)
       for (const auto& variable : metric->variables()) of_training.emplace_back(variable, variable.value());
+    const auto before = validated_;
     std::string broken;
     try {
       broken = measure(look_, model_, validation_epoch(whole), options_.metrics, "val_", session_.logs);
     } catch (...) {
       for (auto& [variable, value] : of_training) variable.assign(value);
+      validated_ = before;
       end_early();
       throw;
     }

@@ -93,6 +93,8 @@ Muon::Muon(const MuonOptions& o)
     : Optimizer(std::make_unique<Pipeline>("muon", common_of(o), std::make_unique<MuonRule>(o))) {
   check_part("muon", ".momentum", o.momentum);
   check_beta("muon", ".adam_beta_1", o.adam_beta_1), check_beta("muon", ".adam_beta_2", o.adam_beta_2);
+  TW_CHECK_USER(!o.adam_weight_decay || (*o.adam_weight_decay >= 0 && std::isfinite(*o.adam_weight_decay)), "muon",
+                "0.004 is usual", "expected .adam_weight_decay of 0 or more, got {}", *o.adam_weight_decay);
   TW_CHECK_USER(o.ns_steps >= 0, "muon", "5 is usual", "expected .ns_steps of 0 or more, got {}", o.ns_steps);
 }
 

@@ -80,6 +80,28 @@ class Tensorboard : public Callback {
   bool wants_gradient_norms() const override { return options_.gradient_norms_every > 0; }
 
   void on_step_end(Session& session) override {
+    try_to([&] { write_step(session); });
+  }
+  void on_epoch_end(Session& session) override {
+    try_to([&] { write_epoch(session); });
+  }
+  void on_end(Session&) override {
+    try_to([&] { writer_.flush(); });
+  }
+
+ private:
+  // A disk that is full by now is no reason to lose the steps since the last checkpoint.
+  template <class Write>
+  void try_to(Write write) {
+    if (lost_) return;
+    try {
+      write();
+    } catch (const Error& error) {
+      lost_ = true;
+      warn("the event file of the run ends here: " + std::string(error.what()));
+    }
+  }
+  void write_step(const Session& session) {
     writer_.scalar("train/loss", session.loss, session.step);
     writer_.scalar("train/learning_rate", session.optimizer.learning_rate().item<double>(), session.step);
     if (!session.gradient_norms.empty()) writer_.scalar("train/gradient_norm", session.gradient_norm(), session.step);
@@ -87,18 +109,17 @@ class Tensorboard : public Callback {
     for (std::size_t i = 0; i < session.gradient_norms.size(); ++i)
       writer_.scalar("gradients/" + session.gradient_names[i], session.gradient_norms[i], session.step);
   }
-  void on_epoch_end(Session& session) override {
+  void write_epoch(const Session& session) {
     for (const auto& [name, value] : session.logs) {
       const bool validation = name.starts_with("val_");
       writer_.scalar(validation ? "validation/" + name.substr(4) : "epoch/" + name, value, session.step);
     }
     writer_.flush();
   }
-  void on_end(Session&) override { writer_.flush(); }
 
- private:
   const TensorboardOptions options_;
   summary::Writer writer_;
+  bool lost_ = false;  // part of an event was written: what follows could not be read
 };
 
 class Csv : public Callback {
@@ -108,7 +129,8 @@ class Csv : public Callback {
   void on_begin(Session& session) override {
     headed_ = session.step > 0 && std::filesystem::is_regular_file(path_) && has_head();
     if (headed_) cut_back(session);
-    file_.open(path_, headed_ ? std::ios::app : std::ios::trunc);
+    file_ = std::ofstream(path_, headed_ ? std::ios::app : std::ios::trunc);
+    warned_ = false;
     check();
   }
   void on_epoch_end(Session& session) override {
@@ -122,7 +144,8 @@ class Csv : public Callback {
     for (const auto& entry : session.logs) file_ << ',' << fmt::format("{}", entry.second);
     file_ << '\n';
     file_.flush();
-    check();
+    if (file_.good() || std::exchange(warned_, true)) return;
+    warn("csv: cannot write " + path_ + ": epochs from " + std::to_string(session.epoch) + " on are missing in it");
   }
 
  private:
@@ -132,12 +155,15 @@ class Csv : public Callback {
     std::string line;
     return std::getline(before, line) && !before.eof();
   }
-  // To the head and the epochs before the checkpoint that the run goes on from: later ones come again.
+  // To the head and the epochs before the checkpoint that the run goes on from: later ones come again. The table need
+  // not begin with the first one.
   void cut_back(const Session& session) const {
+    const auto epochs = static_cast<std::int64_t>(session.history.epochs.size());
     std::ifstream before(path_);
     AtomicFile file("csv", path_);
     std::string line;
-    for (std::size_t i = 0; i <= session.history.epochs.size() && std::getline(before, line); ++i) {
+    for (bool head = true; std::getline(before, line); head = false) {
+      if (!head && std::strtoll(line.c_str(), nullptr, 10) >= epochs) continue;
       line += '\n';
       file.write(line.data(), line.size());
     }
@@ -150,6 +176,7 @@ class Csv : public Callback {
   const std::string path_;
   std::ofstream file_;
   bool headed_ = false;
+  bool warned_ = false;  // that the table cannot be written
 };
 
 class Keep : public Callback {

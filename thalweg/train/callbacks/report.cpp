@@ -54,8 +54,9 @@ std::vector<std::pair<std::string, double>> by_layer(const Session& session) {
 // then on every second one is left out.
 class Samples {
  public:
-  explicit Samples(std::size_t most, std::int64_t stride = 1) : most_(most), stride_(stride) {}
+  explicit Samples(std::size_t most, std::int64_t stride = 1) : most_(most), first_stride_(stride) { forget(); }
 
+  void forget() { stride_ = first_stride_, asked_ = 0, series_.clear(); }
   bool due() { return asked_++ % stride_ == 0; }
   void add(double x, const std::vector<std::pair<std::string, double>>& values) {
     series_.resize(values.size());
@@ -101,7 +102,8 @@ class Samples {
   }
 
   const std::size_t most_;
-  std::int64_t stride_, asked_ = 0;
+  const std::int64_t first_stride_;
+  std::int64_t stride_ = 1, asked_ = 0;
   std::vector<Series> series_;
 };
 
@@ -194,7 +196,11 @@ class Report : public Callback {
     if (rates_.due()) rates_.add(step, {{"learning rate", session.optimizer.learning_rate().item<double>()}});
     if (norms_.due()) norms_.add(step, by_layer(session));
   }
-  void on_begin(Session&) override { AtomicFile("report", path_); }  // throws where no page can be written
+  void on_begin(Session& session) override {
+    AtomicFile("report", path_);  // throws where no page can be written
+    if (session.step > 0) return;
+    for (const auto& [name, samples] : curves()) samples->forget();  // those of a run before this one
+  }
   void on_epoch_end(Session& session) override {
     if (session.batch > 0 || !tells_of(session)) try_to_write(session);
   }

@@ -47,10 +47,10 @@ class Watch {
     forget();
   }
 
-  // A run that follows another one starts without its best value, unless that was read from a checkpoint. True: so it
-  // does.
-  bool begin() {
-    const bool anew = over_;
+  // A run that follows another one, whether that came to its end or not, starts without its best value, unless that was
+  // read from a checkpoint. True: so it does.
+  bool begin(const Session& session) {
+    const bool anew = over_ || session.step == 0;
     if (anew) forget();
     return anew;
   }
@@ -106,7 +106,7 @@ class EarlyStopping : public Callback {
 
   // Nothing is left to do in a run that was stopped at the end of the epoch whose checkpoint it is read from.
   void on_begin(Session& session) override {
-    if (watch_.begin()) best_.clear();
+    if (watch_.begin(session)) best_.clear();
     const bool at_end = static_cast<std::int64_t>(session.history.epochs.size()) > session.epoch;
     if (at_end && session.epoch > 0 && waited_enough()) stop(session);
   }
@@ -168,7 +168,7 @@ class ReduceOnPlateau : public Callback {
   }
 
   void on_begin(Session& session) override {
-    if (watch_.begin()) resting_ = 0;
+    if (watch_.begin(session)) resting_ = 0;
     session.optimizer.lower_learning_rate(1);  // a schedule refuses it now
   }
   void on_end(Session&) override { watch_.end(); }
