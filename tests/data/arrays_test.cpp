@@ -11,20 +11,6 @@ namespace {
 
 using namespace thalweg::testing;
 
-std::string gzipped(const std::string& bytes) {
-  std::string packed(compressBound(bytes.size()) + 64, '\0');
-  z_stream stream = {};
-  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
-
 std::string idx_file(unsigned char type, const std::vector<unsigned char>& sizes, const std::string& values) {
   std::string bytes{0, 0, static_cast<char>(type), static_cast<char>(sizes.size())};
   for (const auto size : sizes) bytes += std::string("\0\0\0", 3) + static_cast<char>(size);
