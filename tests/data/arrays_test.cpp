@@ -209,6 +209,18 @@ TEST(npz_files, that_are_damaged_do_no_harm) {
   }
 }
 
+// An archive of a few bytes could take any memory.
+TEST(npz_files, whose_entries_share_their_bytes_are_refused) {
+  const std::string good = npz_file({{"x.npy", npy_file("<f4", "(300,)", raw(std::vector<float>(300)))}}, false);
+  const auto directory = good.find("PK\1\2"), end = good.find("PK\5\6");
+  const std::string entry = good.substr(directory, end - directory), three = entry + entry + entry;
+  const TestFile file(".npz", good.substr(0, end) + entry + entry + "PK\5\6" + raw(std::uint32_t{0}) +
+                                  raw(std::uint16_t{3}) + raw(std::uint16_t{3}) +
+                                  raw(static_cast<std::uint32_t>(three.size())) +
+                                  raw(static_cast<std::uint32_t>(directory)) + raw(std::uint16_t{0}));
+  EXPECT_HAS(error_of([&] { load_npz(file.path()); }), "entries overlap");
+}
+
 TEST(npz_files, with_a_wrong_checksum_are_refused) {
   std::string bytes = npz_file(two_arrays, false);
   bytes[bytes.find("\x93NUMPY") + floats.size() - 1] ^= 1;
