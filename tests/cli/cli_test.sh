@@ -61,6 +61,7 @@ assert eval(sys.argv[2]), found
 EOP
 }
 plan_json 0 mlp -- 'found["feasible"] and found["budget_bytes"] is None and found["largest_batch"] is None and found["batch"] == 512'
+plan_json 0 mlp --batch 0010 -- 'found["batch"] == 10'
 plan_json 0 cnn --batch 64 --memory-budget 10MiB -- \
   'found["feasible"] and found["peak_bytes"] <= found["budget_bytes"] == 10 << 20 and found["largest_batch"] >= 64'
 plan_json 0 cnn --memory-budget 1048576 -- \
@@ -86,6 +87,8 @@ run 1 plan mlp --svg /nowhere/plan.svg
 says "$err" '^error: .*/nowhere/plan.svg'
 
 # Wrong usage is 2 with a message on standard error alone; plain text there when it is no terminal.
+run 2 --json devices
+says "$err" '^error: expected --json behind the command$'
 for arguments in '' 'nonsense' 'devices --nonsense' 'devices extra' 'plan' 'plan nonsense' 'plan mlp --set hidden' \
                  'plan mlp --set nonsense=1' 'plan mlp --memory-budget 1.5GB' 'plan mlp --memory-budget -1' 'plan mlp --batch 0' \
                  'plan mlp --precision f8' 'plan unet --set size=13'; do

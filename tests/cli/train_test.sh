@@ -206,6 +206,11 @@ EOP
 says "$err" 'training stopped: standard output takes no more lines'
 [ "$(cat unread/checkpoints/latest)" = "step-$(grep -c grad_norm unread/log.jsonl)" ] || fault "nobody reads: the last step must be saved"
 
+# One who does not read its messages does not end it: Ctrl-C ends the tee of `2>&1 | tee log` before the run.
+{ "$program" train "${small[@]}" --epochs 2 --out untold 2>&1 > "$out"; echo $? > "$folder/status"; } | true
+[ "$(cat "$folder/status")" -eq 0 ] || fault "messages that nobody reads ended the run with $(cat "$folder/status")"
+says untold/log.jsonl '"final":true'
+
 # A test that is not finite is told, and where; no score of a grid can be the best then.
 python3 - << 'EOP'
 with open("holes.csv", "w") as file:

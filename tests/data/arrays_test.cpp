@@ -11,20 +11,6 @@ namespace {
 
 using namespace thalweg::testing;
 
-std::string gzipped(const std::string& bytes) {
-  std::string packed(compressBound(bytes.size()) + 64, '\0');
-  z_stream stream = {};
-  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
-
 std::string idx_file(unsigned char type, const std::vector<unsigned char>& sizes, const std::string& values) {
   std::string bytes{0, 0, static_cast<char>(type), static_cast<char>(sizes.size())};
   for (const auto size : sizes) bytes += std::string("\0\0\0", 3) + static_cast<char>(size);
@@ -221,6 +207,18 @@ TEST(npz_files, that_are_damaged_do_no_harm) {
     });
     EXPECT_GT(outcome.refused, 500);
   }
+}
+
+// An archive of a few bytes could take any memory.
+TEST(npz_files, whose_entries_share_their_bytes_are_refused) {
+  const std::string good = npz_file({{"x.npy", npy_file("<f4", "(300,)", raw(std::vector<float>(300)))}}, false);
+  const auto directory = good.find("PK\1\2"), end = good.find("PK\5\6");
+  const std::string entry = good.substr(directory, end - directory), three = entry + entry + entry;
+  const TestFile file(".npz", good.substr(0, end) + entry + entry + "PK\5\6" + raw(std::uint32_t{0}) +
+                                  raw(std::uint16_t{3}) + raw(std::uint16_t{3}) +
+                                  raw(static_cast<std::uint32_t>(three.size())) +
+                                  raw(static_cast<std::uint32_t>(directory)) + raw(std::uint16_t{0}));
+  EXPECT_HAS(error_of([&] { load_npz(file.path()); }), "entries overlap");
 }
 
 TEST(npz_files, with_a_wrong_checksum_are_refused) {

@@ -30,7 +30,8 @@ std::string png_file(unsigned height, unsigned width, std::vector<unsigned char>
   return bytes;
 }
 
-std::string jpeg_file(unsigned height, unsigned width, std::vector<unsigned char> colour) {
+std::string jpeg_file(unsigned height, unsigned width, std::vector<unsigned char> colour,
+                      J_COLOR_SPACE space = JCS_RGB) {
   jpeg_compress_struct info = {};
   jpeg_error_mgr errors = {};
   info.err = jpeg_std_error(&errors);
@@ -38,7 +39,8 @@ std::string jpeg_file(unsigned height, unsigned width, std::vector<unsigned char
   unsigned char* memory = nullptr;
   unsigned long size = 0;
   jpeg_mem_dest(&info, &memory, &size);
-  info.image_width = width, info.image_height = height, info.input_components = 3, info.in_color_space = JCS_RGB;
+  info.image_width = width, info.image_height = height, info.in_color_space = space;
+  info.input_components = static_cast<int>(colour.size());
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, 100, TRUE);
   jpeg_start_compress(&info, TRUE);
@@ -68,6 +70,19 @@ TEST(images, png_and_jpeg_give_their_pixels) {
   const Tensor scaled = load_image(png.path(), {.height = 7, .width = 2});
   EXPECT_EQ(scaled.shape(), (Shape{7, 2, 3}));
   EXPECT_EQ(scaled.to_vector<std::int64_t>()[1], 20);
+}
+
+// As Pillow has it, whatever the format: classes must not be told by the kind of their files.
+TEST(images, have_the_same_grey_as_png_and_as_jpeg) {
+  const TestFile png(".png", png_file(2, 2, {200, 30, 90})), jpeg(".jpg", jpeg_file(2, 2, {200, 30, 90}));
+  EXPECT_EQ(load_image(png.path(), {.channels = 1}).to_vector<std::int64_t>(), (Numbers{88, 88, 88, 88}));
+  EXPECT_NEAR(static_cast<double>(load_image(jpeg.path(), {.channels = 1}).to_vector<std::int64_t>()[0]), 88, 1);
+}
+
+TEST(images, in_the_colours_of_printers_are_refused_as_such) {
+  const TestFile file(".jpg", jpeg_file(2, 2, {1, 2, 3, 4}, JCS_CMYK));
+  EXPECT_HAS(error_of([&] { load_image(file.path()); }),
+             "has the colours of printers, CMYK\n  hint: convert it to RGB");
 }
 
 // One pixel each. TensorFlow and Pillow drop alpha and keep the upper bits too.

@@ -384,6 +384,31 @@ TEST(data, a_generator_that_throws_ends_the_epoch) {
   EXPECT_EQ(rest_of(it), Numbers{2});
 }
 
+// Neither the generator of the round before goes on, nor one that was never made.
+TEST(data, a_generator_that_cannot_be_made_ends_the_epoch) {
+  int starts = 0, failing = 2;
+  const auto ds = from_generator([&]() -> Generator {
+    if (++starts == failing) throw std::runtime_error("not again");
+    return [i = 0]() mutable -> std::optional<Element> {
+      return i == 5 ? std::optional<Element>() : Element(scalar(i++, i64));
+    };
+  });
+  auto rounds = ds.take(2).repeat(3).iterator();
+  EXPECT_EQ(rest_of(rounds, 2), up_to(2));
+  EXPECT_HAS(error_of([&] { rounds.next(); }), "not again");
+  EXPECT_FALSE(rounds.next());
+  auto it = ds.iterator();
+  EXPECT_EQ(rest_of(it, 2), up_to(2));
+  failing = starts + 1;
+  EXPECT_THROW(it.next_epoch(), Error);
+  EXPECT_FALSE(it.next());
+  failing = starts + 2;
+  auto turns = range(3).interleave([&](const Element&) { return ds; }, {.cycle = 1}).iterator();
+  EXPECT_EQ(rest_of(turns, 5), up_to(5));
+  EXPECT_HAS(error_of([&] { turns.next(); }), "not again");
+  EXPECT_EQ(rest_of(turns), up_to(5));
+}
+
 TEST(data, an_iterator_may_go_away_while_workers_are_ahead) {
   for (int i = 0; i < 20; ++i) {
     auto it = busy_pipeline(3, 4).iterator();
@@ -403,6 +428,21 @@ TEST(data, prefetch_is_at_most_so_far_ahead) {
   for (int taken = 1; taken < 20; ++taken) {
     it.next();
     EXPECT_LE(made, taken + 5);  // four ahead and one in the making
+  }
+}
+
+// A prefetch that is tuned knows how long elements take that are made as they are drawn, and how large they are.
+TEST(data, an_autotuned_prefetch_hands_over_large_elements_one_by_one) {
+  std::atomic<int> made{0};
+  auto it = from_generator([&](std::int64_t) -> std::optional<Element> {
+              ++made;
+              return Element(zeros({16 << 20}, u8));
+            })
+                .prefetch()
+                .iterator();
+  for (int taken = 1; taken <= 10; ++taken) {
+    it.next();
+    EXPECT_LE(made, taken + 8);
   }
 }
 

@@ -169,6 +169,8 @@ TEST(data, padded_batch_pads_to_the_longest_or_to_a_shape) {
   EXPECT_EQ(fixed[0].shape(), (Shape{2, 4, 2}));
   const auto text = error_of([&] { ragged.padded_batch(3, {.shapes = {{2, 2}, {}}}).iterator().next(); });
   EXPECT_HAS(text, "part 0 of element 2 of the batch is [3, 2], which is larger than [2, 2]");
+  const auto deep = from_tensors(zeros({1, 1, 1, 1, 1, 1, 1, 1})).padded_batch(1);
+  EXPECT_HAS(error_of([&] { deep.iterator().next(); }), "elements of a batch have at most 7 axes");
 }
 
 TEST(data, cache_runs_the_stages_before_it_once) {

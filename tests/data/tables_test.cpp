@@ -117,9 +117,30 @@ TEST(csv_files, with_other_missing_values_are_other_data) {
 }
 
 TEST(csv_files, with_endless_records_are_refused) {
-  const TestFile file(".csv", "a\n\"" + std::string(100000, 'x'));
-  auto it = csv(file.path(), {.max_record = 1000}).iterator();
-  EXPECT_HAS(error_of([&] { it.next(); }), "longer than the limit");
+  for (const char c : {'x', ','}) {
+    const TestFile file(".csv", (c == ',' ? "a\n" : "a\n\"") + std::string(100000, c));
+    auto it = csv(file.path(), {.max_record = 1000}).iterator();
+    EXPECT_HAS(error_of([&] { it.next(); }), "longer than the limit");
+    EXPECT_FALSE(it.next());
+  }
+}
+
+TEST(csv_files, have_a_row_where_the_only_field_is_quoted_and_empty) {
+  EXPECT_EQ(rows_of("n\n\n\"\"\n\r\n\"\"\r\n\"\""), (std::vector<Row>{{"n"}, {""}, {""}, {""}}));
+}
+
+TEST(csv_files, that_are_packed_and_cut_off_give_the_rows_before) {
+  std::string rows = "n\n";
+  for (int i = 0; i < 2000; ++i) rows += std::to_string(i) + '\n';
+  const std::string packed = gzipped(rows);
+  const TestFile file(".csv.gz", packed.substr(0, packed.size() / 2));
+  auto it = csv(file.path()).iterator();
+  int row = 0;
+  const std::string error = error_of([&] {
+    for (; const auto e = it.next(); ++row) ASSERT_EQ((*e)[0].item<float>(), static_cast<float>(row));
+  });
+  EXPECT_HAS(error, "ends within its packed data");
+  EXPECT_GT(row, 500);
   EXPECT_FALSE(it.next());
 }
 
@@ -226,6 +247,41 @@ TEST(tfrecord_files, a_damaged_record_is_passed_over_a_damaged_length_ends_the_f
   file.write(record("first").substr(0, 19));
   it = tfrecord(file.path()).iterator();
   EXPECT_HAS(error_of([&] { it.next(); }), "cut off");
+}
+
+TEST(tfrecord_files, that_are_packed_and_cut_off_give_the_records_before) {
+  std::string bytes;
+  std::mt19937 random(1);
+  for (int i = 0; i < 20; ++i) bytes += record(std::string(1, static_cast<char>(i)) + raw(random()));
+  const std::string packed = gzipped(bytes);
+  const TestFile file("", packed.substr(0, packed.size() / 2)), next("", record("next"));
+  auto it = tfrecord({file.path(), next.path()}).iterator();
+  int count = 0;
+  EXPECT_HAS(error_of([&] {
+               for (; const auto e = it.next(); ++count) ASSERT_EQ((*e)[0].to_vector<std::uint8_t>()[0], count);
+             }),
+             "ends within its packed data");
+  EXPECT_GT(count, 2);
+  EXPECT_EQ((*it.next())[0].size(), 4);
+  EXPECT_FALSE(it.next());
+}
+
+TEST(tfrecord_files, that_ended_by_damage_are_not_gone_on_with) {
+  std::string bytes = record("first") + record("second") + record("third");
+  bytes[record("first").size()] ^= 1;
+  const TestFile file("", bytes), next("", record("next"));
+  const auto ds = tfrecord({file.path(), next.path()});
+  auto it = ds.iterator(), other = ds.iterator();
+  it.next();
+  const State before = it.save_state();
+  EXPECT_THROW(it.next(), Error);
+  other.restore(it.save_state());
+  EXPECT_EQ((*other.next())[0].size(), 4);
+  std::filesystem::remove(file.path());  // nor does the next file begin where this one was left
+  other.restore(before);
+  EXPECT_HAS(error_of([&] { other.next(); }), "cannot open");
+  EXPECT_EQ((*other.next())[0].size(), 4);
+  EXPECT_FALSE(other.next());
 }
 
 TEST(tfrecord_files, resume_at_every_record) {

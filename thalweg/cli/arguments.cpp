@@ -9,14 +9,16 @@
 namespace thalweg::cli {
 namespace {
 
-// Texts that are a number as a whole, for which `good` holds.
+// Texts that are a number as a whole, for which `good` holds. Whole ones are written anew: the parser takes 010 for 8.
 template <class T>
 CLI::Validator number(const char* name, const char* wanted, bool (*good)(T)) {
-  const auto check = [=](const std::string& text) {
+  const auto check = [=](std::string& text) {
     T value{};
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool whole = fault == std::errc() && end == text.data() + text.size();
-    return whole && good(value) ? std::string() : std::string("expected ") + wanted + ", got \"" + text + "\"";
+    if (!whole || !good(value)) return std::string("expected ") + wanted + ", got \"" + text + "\"";
+    if constexpr (std::is_integral_v<T>) text = std::to_string(value);
+    return std::string();
   };
   return CLI::Validator(check, name);
 }
@@ -75,9 +77,9 @@ void add_training(CLI::App& command, TrainOptions& o) {
       .add_option("--data", o.data,
                   "fashion-mnist, shapes, or a path: csv, npy, npz, tfrecord, text, a folder of idx files or images")
       ->check(no_text);
-  command.add_option("--epochs", o.epochs, "passes over the data")->check(count());
-  command.add_option("--steps", o.steps, "steps in all")->check(count());
-  command.add_option("--batch", o.batch, "examples in a batch")->check(count());
+  command.add_option("--epochs", o.epochs, "passes over the data")->transform(count());
+  command.add_option("--steps", o.steps, "steps in all")->transform(count());
+  command.add_option("--batch", o.batch, "examples in a batch")->transform(count());
   command.add_option("--optimizer", o.optimizer, "the rule")->check(CLI::IsMember(models::optimizer_names()));
   command.add_option("--lr", o.lr, "the learning rate")->check(zero_or_more());
   command.add_option("--schedule", o.schedule, "of the rate over the run")->check(CLI::IsMember(schedule_names()));
@@ -87,14 +89,14 @@ void add_training(CLI::App& command, TrainOptions& o) {
   command.add_option("--global-clip-norm", o.global_clip_norm, "largest norm of all together")->check(above_zero());
   command.add_option("--precision", o.precision, "of the computation")->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command.add_option("--memory-budget", o.memory_budget, "of a step: bytes, or with KiB, MiB, GiB")->check(wrong_size);
-  command.add_option("--accumulate", o.accumulate, "batches that make one update")->check(count());
+  command.add_option("--accumulate", o.accumulate, "batches that make one update")->transform(count());
   command.add_option("--device", o.device, "where to compute");
-  command.add_option("--threads", o.threads, "that compute")->check(count());
+  command.add_option("--threads", o.threads, "that compute")->transform(count());
   command.add_option("--seed", o.seed, "of everything random")
-      ->check(number<std::uint64_t>("", "a whole number of 0 or more", [](std::uint64_t) { return true; }));
+      ->transform(number<std::uint64_t>("", "a whole number of 0 or more", [](std::uint64_t) { return true; }));
   command.add_flag("--eager", o.eager, "op by op, not compiled");
   command.add_option("--loss", o.loss, "another loss than the model's own")->check(CLI::IsMember(loss_names()));
-  command.add_option("--subset", o.subset, "examples at most to train on, and to test on")->check(count());
+  command.add_option("--subset", o.subset, "examples at most to train on, and to test on")->transform(count());
   add_settings(command, o.settings);
 }
 

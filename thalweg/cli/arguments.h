@@ -7,7 +7,7 @@
 
 namespace thalweg::cli {
 
-CLI::Validator count();         // a whole number from 1 on
+CLI::Validator count();         // a whole number from 1 on; to be given to transform()
 CLI::Validator above_zero();    // a finite number
 CLI::Validator zero_or_more();  // the same
 

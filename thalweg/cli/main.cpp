@@ -1,6 +1,7 @@
 // thalweg [--version] COMMAND. Exit status: 0 good, 1 failed, 2 wrong usage, 130 interrupted
 // (143 by SIGTERM). Data goes to standard output, messages to standard error.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <string>
 
@@ -43,8 +44,11 @@ std::string text_of(const CLI::App& app, const CLI::ParseError& wrong) {
   if (chosen.empty() && !rest.empty() && !rest[0].starts_with("-"))
     return "there is no command \"" + rest[0] + "\"" + cli::suggestion(rest[0], command_names(app));
   for (const auto& word : rest)
-    if (const std::string name = word.substr(0, word.find('=')); name.starts_with("-"))
-      return "there is no option " + name + cli::suggestion(name, option_names(chosen.empty() ? app : *chosen[0]));
+    if (const std::string name = word.substr(0, word.find('=')); name.starts_with("-")) {
+      const auto known = option_names(chosen.empty() ? app : *chosen[0]);
+      if (std::find(known.begin(), known.end(), name) != known.end()) return "expected " + name + " behind the command";
+      return "there is no option " + name + cli::suggestion(name, known);
+    }
   return wrong.what();
 }
 
@@ -72,7 +76,7 @@ void add_devices(CLI::App& app, cli::DevicesOptions& options) {
 void add_plan(CLI::App& app, cli::PlanOptions& options, int& status) {
   auto* command = app.add_subcommand("plan", "memory of a training step, known without running it");
   cli::add_model(*command, options.model);
-  command->add_option("--batch", options.batch, "examples in a batch")->check(cli::count());
+  command->add_option("--batch", options.batch, "examples in a batch")->transform(cli::count());
   command->add_option("--memory-budget", options.memory_budget, "bytes, or with KiB, MiB, GiB")->check(cli::wrong_size);
   command->add_option("--precision", options.precision, "f32, bf16 or f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
@@ -89,9 +93,9 @@ void add_train(CLI::App& app, cli::TrainOptions& options, int& status) {
   command->add_option("--out", options.out, "the run folder; otherwise a new one under runs/")->check(cli::no_text);
   command->add_flag("--resume", options.resume, "go on with the run of --out");
   command->add_option("--checkpoint-every", options.checkpoint_every, "steps; otherwise after every epoch")
-      ->check(cli::count());
+      ->transform(cli::count());
   command->add_option("--monitor-every", options.monitor_every, "steps between gradient norms of all layers")
-      ->check(cli::count());
+      ->transform(cli::count());
   command->add_flag("--json", options.json, "one JSON object on a line for every step, and one at the end");
   command->callback([&] { status = cli::train(options); });
 }
@@ -129,7 +133,7 @@ void add_bench(CLI::App& app, cli::BenchOptions& o, int& status) {
   command->add_option("--precision", o.precision, "of the computation; bf16 for mlp, cnn, gpt-nano and resnet50")
       ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--device", o.device, "where to compute");
-  command->add_option("--threads", o.threads, "that compute; 2 otherwise")->check(cli::count());
+  command->add_option("--threads", o.threads, "that compute; 2 otherwise")->transform(cli::count());
   command->add_option("--seconds", o.seconds, "to time; 5 otherwise")->check(cli::zero_or_more());
   command->add_flag("--no-check", o.no_check, "time at once: the results were checked before");
   command->add_flag("--list", o.list, "the workloads, and nothing else");

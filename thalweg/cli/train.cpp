@@ -201,7 +201,7 @@ Run::Result train_or_tell(Run& run, const TrainOptions& options, const std::stri
 }  // namespace
 
 int train(const TrainOptions& options) {
-  if (options.json) std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is no reason to lose the last steps
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is no reason to lose steps; Ctrl-C ends a `tee` at once
   Run run(options);
   const std::string folder = options.out.empty() ? new_folder(options.model) : options.out;
   const FolderLock lock = prepare(folder, run, options.resume);

@@ -35,8 +35,9 @@ IteratorCore::IteratorCore(NodePtr node_, std::shared_ptr<Shared> shared_, std::
 
 void IteratorCore::start(std::int64_t number) {
   epoch = number;
-  ended = false;
+  ended = true;  // should it throw: there is no such epoch
   cursor->start(epoch);
+  ended = false;
 }
 
 std::optional<Element> IteratorCore::next() {

@@ -126,9 +126,9 @@ void Runner::work() {
 
 std::int64_t Runner::capacity() const {
   if (buffer_ != autotune) return buffer_;
-  const std::int64_t by_bytes = slot_bytes_ > 0 ? largest_ahead / slot_bytes_ : depth_;
-  const std::int64_t slots = std::max<std::int64_t>(std::min(depth_, by_bytes), most_workers_ + 1);
-  return slots * static_cast<std::int64_t>(chunk_);
+  const auto chunk = static_cast<std::int64_t>(chunk_);
+  const std::int64_t by_bytes = element_bytes_ > 0 ? largest_ahead / (element_bytes_ * chunk) : depth_;
+  return chunk * std::max<std::int64_t>(std::min(depth_, by_bytes), most_workers_ + 1);
 }
 
 bool Runner::has_room() const {
@@ -161,6 +161,7 @@ Runner::Slot* Runner::draw() {
 // Draws into the slot; returns how many it wanted.
 std::size_t Runner::fill(Slot& slot) {
   const std::size_t wanted = chunk_;
+  const std::int64_t begin = now_ns();
   slot.items.resize(wanted);
   slot.count = slot.read = 0;
   while (slot.count < wanted) {
@@ -174,6 +175,7 @@ std::size_t Runner::fill(Slot& slot) {
     }
     ++slot.count;
   }
+  slot.drawing_ns = now_ns() - begin;
   return wanted;
 }
 
@@ -201,13 +203,17 @@ void Runner::make_items(Slot& slot) {
       item.error = std::current_exception();
     }
   }
-  const std::int64_t took = std::max<std::int64_t>(now_ns() - begin, 1);
-  if (buffer_ == autotune) {
-    const auto each = took / static_cast<std::int64_t>(slot.count) + 1;
-    chunk_ = std::clamp<std::size_t>(static_cast<std::size_t>(chunk_ns / each), 1, largest_chunk);
-    std::lock_guard lock(mutex_);
-    slot_bytes_ = bytes;
-  }
+  if (buffer_ == autotune) choose_chunk(slot, slot.drawing_ns + now_ns() - begin, bytes);
+}
+
+// As many neighbours as take that long, or as leave room for a slot of each worker. Some are made as they are drawn.
+void Runner::choose_chunk(const Slot& slot, std::int64_t took, std::int64_t bytes) {
+  const auto count = static_cast<std::int64_t>(slot.count);
+  const std::int64_t by_time = chunk_ns / (took / count + 1);
+  const std::int64_t by_bytes = largest_ahead / ((most_workers_ + 1) * (bytes / count + 1));
+  std::lock_guard lock(mutex_);
+  chunk_ = std::clamp<std::size_t>(static_cast<std::size_t>(std::min(by_time, by_bytes)), 1, largest_chunk);
+  element_bytes_ = bytes / count;
 }
 
 // ---- the consumer's side

@@ -37,6 +37,7 @@ class Runner final : public Whole {
   struct Slot {
     std::vector<Item> items;
     std::size_t count = 0, read = 0;
+    std::int64_t drawing_ns = 0;
     bool ready = false;
   };
   // What the input's state was in front of the element of that number.
@@ -52,6 +53,7 @@ class Runner final : public Whole {
   Slot* draw();
   std::size_t fill(Slot& slot);
   void make_items(Slot& slot);
+  void choose_chunk(const Slot& slot, std::int64_t took, std::int64_t bytes);
   void remember_state();
   bool has_room() const;
   bool wait_for_slot();
@@ -74,7 +76,7 @@ class Runner final : public Whole {
   std::int64_t drawn_slots_ = 0, taken_slots_ = 0;  // slot n is slots_[n % slots_.size()]
   std::int64_t drawn_ = 0, released_ = 0;           // elements
   std::int64_t depth_ = 4;                          // slots that may be ahead, while tuning
-  std::int64_t slot_bytes_ = 0;
+  std::int64_t element_bytes_ = 0;                  // of one made lately
   bool ended_ = false, stopping_ = false;
 
   std::atomic<std::size_t> chunk_{1};

@@ -48,7 +48,7 @@ std::int64_t ByteStream::largest_size() const {
   return std::min(file_.size(), most) * largest_ratio;
 }
 
-// Bytes that are not ahead yet; 0: the end.
+// Bytes that are not ahead yet; 0: the end. Those in front of damage come first: the next call tells of it.
 std::int64_t ByteStream::fetch(char* to, std::int64_t count) {
   if (!gzip_) {
     const std::int64_t got = std::min(count, file_.size() - file_offset_);
@@ -59,19 +59,22 @@ std::int64_t ByteStream::fetch(char* to, std::int64_t count) {
   auto& stream = gzip_->stream;
   stream.next_out = reinterpret_cast<Bytef*>(to);
   stream.avail_out = static_cast<uInt>(count);
+  const auto made = [&] { return count - static_cast<std::int64_t>(stream.avail_out); };
   while (stream.avail_out > 0) {
     if (stream.avail_in == 0 && !refill()) {
-      TW_CHECK(data_loss, gzip_->between_members, op_, "the file is cut off; fetch it again",
+      TW_CHECK(data_loss, gzip_->between_members || made() > 0, op_, "the file is cut off; fetch it again",
                "{} ends within its packed data", path());
       break;
     }
     if (std::exchange(gzip_->between_members, false)) inflateReset(&stream);
     const int status = inflate(&stream, Z_NO_FLUSH);
-    TW_CHECK(data_loss, status == Z_OK || status == Z_STREAM_END, op_, "the file is damaged; fetch it again",
+    const bool good = status == Z_OK || status == Z_STREAM_END;
+    TW_CHECK(data_loss, good || made() > 0, op_, "the file is damaged; fetch it again",
              "{} cannot be unpacked behind byte {}: {}", path(), position_, stream.msg ? stream.msg : "bad data");
+    if (!good) break;
     gzip_->between_members = status == Z_STREAM_END;
   }
-  return count - static_cast<std::int64_t>(stream.avail_out);
+  return made();
 }
 
 bool ByteStream::refill() {
@@ -87,9 +90,10 @@ bool ByteStream::refill() {
 
 // False: the end.
 bool ByteStream::look_ahead() {
-  ahead_at_ = 0;
   ahead_.resize(static_cast<std::size_t>(piece));
+  ahead_at_ = ahead_.size();  // should it throw: nothing is ahead
   ahead_.resize(static_cast<std::size_t>(fetch(ahead_.data(), piece)));
+  ahead_at_ = 0;
   return !ahead_.empty();
 }
 

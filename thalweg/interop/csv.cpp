@@ -48,6 +48,7 @@ bool CsvReader::take(char c) {
     if (place_ == Place::plain) fail("a quote inside a field that does not begin with one");
     if (place_ == Place::quote_in_quoted) record_.push_back('"');
     place_ = Place::quoted;
+    has_quotes_ = true;
   } else {
     if (place_ == Place::quote_in_quoted && c != '\r') fail("text behind the closing quote");
     if (place_ == Place::quote_in_quoted) return false;
@@ -61,22 +62,23 @@ bool CsvReader::next(std::vector<std::string_view>& fields) {
   do {
     record_.clear(), ends_.clear(), fields.clear();
     place_ = Place::field_start;
+    has_quotes_ = false;
     line_ = next_line_;
     bool ended = false;
     while (!ended) {
       const std::string_view ahead = stream_.peek();
       if (ahead.empty()) {
         if (place_ == Place::quoted) fail("the file ends inside of quotes");
-        if (record_.empty() && ends_.empty()) return false;
+        if (record_.empty() && ends_.empty() && !has_quotes_) return false;
         end_field();
         break;
       }
       std::size_t used = 0;
       while (used < ahead.size() && !ended) ended = take(ahead[used++]);
       stream_.consume(used);
-      if (record_.size() > largest_record_) fail("it is longer than the limit .max_record");
+      if (record_.size() + ends_.size() > largest_record_) fail("it is longer than the limit .max_record");
     }
-  } while (record_.empty() && ends_.size() == 1);
+  } while (!has_quotes_ && record_.empty() && ends_.size() == 1);
   std::size_t begin = 0;
   for (const std::size_t end : ends_) {
     fields.push_back(std::string_view(record_).substr(begin, end - begin));

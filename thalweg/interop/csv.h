@@ -34,6 +34,7 @@ class CsvReader {
   std::string record_;             // the fields without quotes, one behind the other
   std::vector<std::size_t> ends_;  // of the fields in it
   Place place_ = Place::field_start;
+  bool has_quotes_ = false;  // a record of nothing but "" is no empty line
   std::int64_t line_ = 1, next_line_ = 1;
 };
 

@@ -3,6 +3,7 @@
 
 #include <jpeglib.h>
 
+#include "thalweg/core/check.h"
 #include "thalweg/interop/image_internal.h"
 
 namespace thalweg {
@@ -56,6 +57,9 @@ struct Decoder {
 Tensor decode_jpeg(const ImageBytes& image) {
   Decoder decoder;
   if (!decoder.begin(image)) image.damaged(decoder.message);
+  const J_COLOR_SPACE colours = decoder.info.jpeg_color_space;
+  TW_CHECK(unimplemented, colours != JCS_CMYK && colours != JCS_YCCK, "image", "convert it to RGB",
+           "{} has the colours of printers, CMYK", image.place);
   Tensor pixels = image.allocate(decoder.info.output_height, decoder.info.output_width);
   const std::size_t row_bytes = std::size_t{decoder.info.output_width} * static_cast<std::size_t>(image.channels);
   if (!decoder.finish(static_cast<unsigned char*>(mutable_data(pixels)), row_bytes)) image.damaged(decoder.message);

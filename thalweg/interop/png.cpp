@@ -22,6 +22,11 @@ png_uint_32 format_of(std::int64_t channels) {
   return channels == 1 ? PNG_FORMAT_GRAY : channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_RGBA;
 }
 
+// As libjpeg takes it: of the numbers that are stored. libpng would take that of the light that they stand for.
+std::uint8_t grey_of(const std::uint8_t* colour) {
+  return static_cast<std::uint8_t>((19595U * colour[0] + 38470U * colour[1] + 7471U * colour[2] + 32768U) >> 16);
+}
+
 }  // namespace
 
 Tensor decode_png(const ImageBytes& image) {
@@ -30,22 +35,27 @@ Tensor decode_png(const ImageBytes& image) {
     image.damaged(png.image.message);
   png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16 bits are the same numbers as 8, only finer
   const bool drops_alpha = (png.image.format & PNG_FORMAT_FLAG_ALPHA) != 0 && image.channels < 4;
-  png.image.format = format_of(image.channels) | (drops_alpha ? PNG_FORMAT_FLAG_ALPHA : 0);
+  const bool makes_grey = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0 && image.channels == 1;
+  png.image.format = format_of(makes_grey ? 3 : image.channels) | (drops_alpha ? PNG_FORMAT_FLAG_ALPHA : 0);
   Tensor pixels = image.allocate(png.image.height, png.image.width);
   const auto read = [&](void* to) {
     if (!png_image_finish_read(&png.image, nullptr, to, 0, nullptr)) image.damaged(png.image.message);
   };
-  if (!drops_alpha) {
+  if (!drops_alpha && !makes_grey) {
     read(mutable_data(pixels));
     return pixels;
   }
   // Colours as they are stored: what lies under a transparent pixel counts too.
-  const auto channels = static_cast<std::size_t>(image.channels);
-  std::vector<std::uint8_t> with_alpha(PNG_IMAGE_SIZE(png.image));
-  read(with_alpha.data());
+  const auto channels = static_cast<std::size_t>(image.channels),
+             stored = std::size_t{PNG_IMAGE_PIXEL_CHANNELS(png.image.format)};
+  std::vector<std::uint8_t> all(PNG_IMAGE_SIZE(png.image));
+  read(all.data());
   auto* to = static_cast<std::uint8_t*>(mutable_data(pixels));
-  for (std::size_t from = 0; from < with_alpha.size(); from += channels + 1, to += channels)
-    std::copy_n(with_alpha.data() + from, channels, to);
+  for (std::size_t from = 0; from < all.size(); from += stored, to += channels)
+    if (makes_grey)
+      *to = grey_of(all.data() + from);
+    else
+      std::copy_n(all.data() + from, channels, to);
   return pixels;
 }
 

@@ -29,8 +29,8 @@ std::optional<std::string> RecordReader::next() {
   if (ended_) return {};
   const std::int64_t offset = position();
   char head[12];
-  const std::int64_t got = stream_.read(head, sizeof(head));
   ended_ = true;  // until the length is known to be right
+  const std::int64_t got = stream_.read(head, sizeof(head));
   if (got == 0) return {};
   std::uint64_t length = 0;
   std::uint32_t crc = 0;

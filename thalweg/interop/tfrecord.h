@@ -17,6 +17,7 @@ class RecordReader {
   // it; behind a wrong length nothing can be trusted, and the file counts as ended.
   std::optional<std::string> next();
   std::int64_t position() const { return stream_.position(); }
+  bool ended() const { return ended_; }
   void seek(std::int64_t position);
 
  private:

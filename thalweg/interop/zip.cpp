@@ -131,6 +131,7 @@ std::vector<ZipEntry> read_zip_directory(const InputFile& file) {
   file.read(static_cast<std::int64_t>(directory.offset), bytes.data(), static_cast<std::int64_t>(bytes.size()));
   std::vector<ZipEntry> entries;
   std::string_view left = bytes;
+  std::int64_t room = file.size();  // entries that share bytes could grow without bounds
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     if (left.size() < head_bytes || number(left.data(), 4) != 0x02014b50) fail(file, "the directory is cut off");
     const std::uint64_t name = number(left.data() + 28, 2), extra = number(left.data() + 30, 2),
@@ -138,6 +139,8 @@ std::vector<ZipEntry> read_zip_directory(const InputFile& file) {
     if (name + extra + comment > left.size() - head_bytes) fail(file, "the directory is cut off");
     entries.push_back(
         parse_entry(file, left.data(), left.substr(head_bytes, name), left.substr(head_bytes + name, extra)));
+    if (entries.back().packed > room) fail(file, "entries overlap");
+    room -= entries.back().packed;
     left.remove_prefix(head_bytes + name + extra + comment);
   }
   return entries;

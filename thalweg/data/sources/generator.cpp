@@ -70,8 +70,9 @@ class GeneratorCursor final : public Whole {
   void start(std::int64_t epoch) override {
     epoch_ = epoch;
     position_ = 0;
-    ended_ = false;
+    ended_ = true;  // should it throw: the generator of the epoch before is not asked again
     generator_ = call_user("from_generator", call_number(stage_, epoch_, -1), 0, begin_, ends_here);
+    ended_ = false;
   }
   void save(StateWriter& state) const override { state.put(ended_ ? position_ + behind_the_end : position_); }
   void restore(std::int64_t epoch, StateReader& state) override {

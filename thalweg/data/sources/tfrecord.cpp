@@ -1,6 +1,7 @@
 #include "thalweg/interop/tfrecord.h"
 
 #include <cstring>
+#include <utility>
 
 #include "thalweg/core/check.h"
 #include "thalweg/data/files.h"
@@ -19,9 +20,11 @@ class TfrecordCursor final : public Whole {
   TfrecordCursor(const std::vector<std::string>& paths, const TfrecordOptions& options, StageCounters& counters)
       : paths_(paths), options_(options), counters_(counters) {}
   void start(std::int64_t) override { go_to(0, 0, 0); }
+  // A file that is damaged, and so has ended, is not begun again in its midst.
   void save(StateWriter& state) const override {
-    state.put(static_cast<std::int64_t>(file_));
-    state.put(reader_ ? reader_->position() : offset_);
+    const bool ended = reader_ && reader_->ended();
+    state.put(static_cast<std::int64_t>(ended ? file_ + 1 : file_));
+    state.put(ended ? 0 : reader_ ? reader_->position() : offset_);
     state.put(record_);
   }
   void restore(std::int64_t, StateReader& state) override {
@@ -52,8 +55,9 @@ class TfrecordCursor final : public Whole {
   std::optional<std::string> next_record() {
     if (!reader_) {
       const std::size_t file = file_++;  // should it not open: the next call goes on with the next one
+      const std::int64_t offset = std::exchange(offset_, 0);
       reader_.emplace(paths_[file], options_.max_record);
-      reader_->seek(offset_);
+      reader_->seek(offset);
       file_ = file;
     }
     return reader_->next();

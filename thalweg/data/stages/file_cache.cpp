@@ -14,7 +14,7 @@ class FileCacheCursor final : public Whole {
       : input_(std::move(input)), path_(path), fingerprint_(fingerprint), counters_(counters) {}
   void start(std::int64_t) override {
     position_ = 0;
-    ended_ = false;
+    ended_ = true;  // should it throw: there is nothing to go on with
     writer_.reset();
     if (!reader_ && std::filesystem::exists(path_)) reader_.emplace(path_, fingerprint_);
     if (reader_)
@@ -22,6 +22,7 @@ class FileCacheCursor final : public Whole {
     else
       input_->start(0);  // whatever the epoch, so that the content is always the same
     begun_ = reader_.has_value();
+    ended_ = false;
   }
   void save(StateWriter& state) const override { state.put(position_); }
   void restore(std::int64_t epoch, StateReader& state) override {

@@ -82,8 +82,9 @@ std::optional<Element> InterleaveCursor::take(std::optional<Open>& slot) {
       ended_ = true;
       return {};
     }
-    slot = open(number, *element);
-    slot->cursor->start(epoch_);
+    Open made = open(number, *element);
+    made.cursor->start(epoch_);  // should it throw: the next element takes its place
+    slot = std::move(made);
   }
   std::optional<Element> element = slot->cursor->next();
   if (!element) slot.reset();

@@ -65,6 +65,8 @@ class PaddedBatchCursor final : public GroupCursor {
   // The shape that all parts are brought to: the given one, with the largest size where it says -1.
   Shape block_of(const std::vector<Element>& elements, std::size_t part) const {
     const Tensor& first = elements[0][part];
+    TW_CHECK_USER(first.rank() < max_rank, op, "elements of a batch have at most 7 axes",
+                  "a part of shape {} has no room for a batch axis", first.shape());
     const Ints given = part < options_.shapes.size() ? options_.shapes[part] : Ints(first.rank(), -1);
     Ints block = given;
     for (std::size_t i = 0; i < elements.size(); ++i) {
