@@ -237,6 +237,16 @@ TEST_P(ConvolutionTest, absurd_windows_are_computed_at_once) {
   expect_exact(Provider::automatic, sized(sparse));
 }
 
+TEST_P(ConvolutionTest, a_single_tap_has_no_dilation) {
+  for (const std::int64_t dilation : {1, 2, 3})
+    for (const std::int64_t channels : {1, 6, 16}) {
+      Convolution c = two_dimensional(GetParam(), 3, 5, channels, 1, 1);
+      c.input = {5, 12, 1}, c.stride = {1, 2, 1}, c.dilation = {dilation, 1, 1};
+      expect_exact(Provider::automatic, sized(c));
+      if (HasFatalFailure()) return;
+    }
+}
+
 // Taps one pixel before and after the only one, which none of them sees.
 TEST_P(ConvolutionTest, what_no_tap_sees_has_a_gradient_of_zero) {
   Convolution apart;
