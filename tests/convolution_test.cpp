@@ -237,6 +237,16 @@ TEST_P(ConvolutionTest, absurd_windows_are_computed_at_once) {
   expect_exact(Provider::automatic, sized(sparse));
 }
 
+TEST_P(ConvolutionTest, a_single_tap_has_no_dilation) {
+  for (const std::int64_t dilation : {1, 2, 3})
+    for (const std::int64_t channels : {1, 6, 16}) {
+      Convolution c = two_dimensional(GetParam(), 3, 5, channels, 1, 1);
+      c.input = {5, 12, 1}, c.stride = {1, 2, 1}, c.dilation = {dilation, 1, 1};
+      expect_exact(Provider::automatic, sized(c));
+      if (HasFatalFailure()) return;
+    }
+}
+
 // Taps one pixel before and after the only one, which none of them sees.
 TEST_P(ConvolutionTest, what_no_tap_sees_has_a_gradient_of_zero) {
   Convolution apart;
@@ -262,6 +272,33 @@ TEST_P(ConvolutionTest, windows_wider_than_the_image_are_exact) {
       expect_exact(Provider::automatic, sized(deep));
       if (HasFatalFailure()) return;
     }
+}
+
+// Along the first axis of a volume each place of the result lacks a tap at one end, or at both.
+TEST_P(ConvolutionTest, volumes_without_a_whole_place_are_exact) {
+  struct Depth {
+    std::int64_t size, kernel, stride, before, after;
+  };
+  for (const Depth& depth :
+       {Depth{7, 7, 2, 3, 3}, {5, 7, 2, 3, 3}, {8, 8, 2, 3, 3}, {10, 9, 3, 4, 4}, {7, 9, 3, 4, 4}}) {
+    Convolution c;
+    c.dtype = GetParam(), c.spatial = 3, c.batch = 2, c.in_channels = 12, c.out_channels = 18;
+    c.input = {depth.size, 3, 2}, c.kernel = {depth.kernel, 2, 2}, c.stride = {depth.stride, 1, 1};
+    c.pad_before = {depth.before, 1, 0}, c.pad_after = {depth.after, 0, 1};
+    expect_exact(Provider::automatic, sized(c));
+    if (HasFatalFailure()) return;
+  }
+}
+
+// On processors without AVX-512 oneDNN wrote beside its workspace.
+TEST_P(ConvolutionTest, few_channels_under_one_tap_with_strides_are_exact) {
+  for (const std::int64_t channels : {1, 3, 7, 8}) {
+    Convolution c = two_dimensional(GetParam(), 4, 6, channels, 16, 1);
+    c.stride = {1, 2, 1};
+    expect_exact(Provider::automatic, sized(c));
+    if (HasFatalFailure()) return;
+    EXPECT_TRUE(channels >= 8 || !onednn::supported(Direction::backward_weights, sized(c)));
+  }
 }
 
 TEST_P(ConvolutionTest, zero_sizes_are_fine) {

@@ -100,9 +100,11 @@ TEST(metrics, areas_overlap_by_scores_thresholds_and_without_ignored_places) {
   MeanIoU weighted({.num_classes = 2});
   weighted.update(tensor({0, 0, 1}), tensor({0, 1, 1}), tensor({1.5, 0.5, 1.0}));
   EXPECT_NEAR(result(weighted), (1.5 / 2 + 1 / 1.5) / 2, 1e-15);
-  BinaryIoU above({.target_class_ids = {1}, .threshold = 0.3});
+  BinaryIoU above({.target_class_ids = {1}, .threshold = 0.3}), at({.target_class_ids = {1}, .threshold = 0.5});
   above.update(tensor({1, 1, 0}), tensor({0.4f, 0.2f, 0.1f}));
   EXPECT_EQ(result(above), 0.5);
+  at.update(tensor({1, 1, 0}), tensor({0.5f, 0.4f, 0.5f}));
+  EXPECT_NEAR(result(at), 1.0 / 3, 1e-15);
 }
 
 TEST(metrics, r2_is_given_for_each_output_or_averaged) {
@@ -113,6 +115,18 @@ TEST(metrics, r2_is_given_for_each_output_or_averaged) {
   EXPECT_EQ(each.result().to_vector<double>(), (std::vector<double>{1, 0}));
   EXPECT_EQ(result(mean), 0.5);
   EXPECT_NEAR(result(weighted), 0.25, 1e-15);  // spreads 2 and 6
+}
+
+// Labels far from 0, in parts of which one counts for nothing.
+TEST(metrics, r2_tells_large_labels_apart) {
+  R2Score large, same;
+  for (const double label : {0.0, 1.0, 2.0, 3.0}) {
+    large.update(tensor({{1e9 + label}}), tensor({{1e9 + label + 0.5}}));
+    large.update(tensor({{7.0}}), tensor({{5.0}}), tensor({0.0}));
+    same.update(full({7, 1}, 1e6 + 0.1, f64), full({7, 1}, 1e6 + 0.6, f64));
+  }
+  EXPECT_EQ(result(large), 0.8);  // 1 - 4 * 0.25 / 5
+  EXPECT_EQ(result(same), 0);
 }
 
 TEST(metrics, confusion_has_both_top_k_and_class) {
@@ -168,6 +182,16 @@ TEST(metrics, scores_that_are_no_numbers_are_above_others) {
   one.update(labels, scores), two.update(labels, scores);
   EXPECT_NEAR(one.result().item<double>(), 1 / 3.0, 1e-15);
   EXPECT_NEAR(two.result().item<double>(), 2 / 3.0, 1e-15);
+}
+
+TEST(metrics, labels_that_are_no_numbers_are_of_no_class) {
+  const float nan = std::nanf("");
+  SparseCategoricalAccuracy accuracy;
+  accuracy.update(tensor({nan, 1.f}), tensor({{0.9f, 0.1f}, {0.2f, 0.8f}}));
+  EXPECT_EQ(result(accuracy), 0.5);
+  MeanIoU overlap({.num_classes = 2});
+  EXPECT_THROW(overlap.update(tensor({nan, 1.f}), tensor({0, 1})), Error);
+  EXPECT_EQ(result(overlap), 0);
 }
 
 TEST(metrics, what_does_not_fit_is_refused) {

@@ -13,6 +13,7 @@
 #include "thalweg/nn/makers.h"
 #include "thalweg/nn/training.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/concat/concat.h"
 #include "thalweg/ops/creation/creation.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/random/random.h"
@@ -114,6 +115,18 @@ TEST(prune, masked_gradients_do_not_count_in_norms) {
   EXPECT_EQ(values(task.model.variables()[0]), (std::vector<double>{-2, 0, 0, -2}));
 }
 
+TEST(prune, masks_hold_when_weights_are_given) {
+  Task task(dense_layers());
+  const Tensor whole = task.model.variables()[0].value(), bias = full({40}, 0.5, f64);
+  const Pruning pruning = prune(task.model, {.sparsity = 0.75});
+  const Tensor pruned = task.model.variables()[0].value();
+  task.model.set_weights({{"dense/kernel", whole}, {"dense/bias", bias}});
+  EXPECT_EQ(values(task.model.variables()[0]), values(pruned));
+  EXPECT_EQ(values(task.model.variables()[1]), values(bias));
+  task.model.set_weights({{"dense/kernel", whole}, {"dense/kernel/mask", full({10, 40}, true, boolean)}});
+  EXPECT_EQ(values(task.model.variables()[0]), values(whole));
+}
+
 TEST(prune, a_schedule_takes_more_and_more) {
   Task task(dense_layers());
   const auto step = function([&](const Tensor& x, const Tensor& y) { return task.step(x, y); });
@@ -205,6 +218,12 @@ TEST(shrink, norms_behind_a_flatten_lose_the_channels_of_every_place) {
   EXPECT_EQ(shapes_of_norm(), (Shape{32}));
 }
 
+std::vector<std::string> names_of_masks(const Pruning& pruning) {
+  std::vector<std::string> names;
+  for (const auto& mask : pruning.variables()) names.push_back(mask.name());
+  return names;
+}
+
 // Channels of a transposed convolution are not along the last axis of its kernel; behind it and other layers that mix
 // channels a norm is not one of the layer before.
 TEST(prune, norms_go_with_the_layer_whose_channels_they_have) {
@@ -214,10 +233,36 @@ TEST(prune, norms_go_with_the_layer_whose_channels_they_have) {
              flatten(), nn::batch_norm({.name = "wide"}), dense(3)},
             {4, 8, 8, 2});
   const auto pruning = prune(task.model, {.sparsity = 0.5, .structured = true});
-  std::vector<std::string> names;
-  for (const auto& mask : pruning.variables()) names.push_back(mask.name());
-  EXPECT_EQ(names, (std::vector<std::string>{"conv2d/kernel/mask", "conv2d/bias/mask", "conv2d_1/kernel/mask",
-                                             "conv2d_1/bias/mask", "own/gamma/mask", "own/beta/mask"}));
+  EXPECT_EQ(names_of_masks(pruning),
+            (std::vector<std::string>{"conv2d/kernel/mask", "conv2d/bias/mask", "conv2d_1/kernel/mask",
+                                      "conv2d_1/bias/mask", "own/gamma/mask", "own/beta/mask"}));
+}
+
+TEST(prune, channels_of_frozen_kernels_stay_with_their_norms) {
+  Task task({conv2d({.filters = 4, .kernel_size = 3}), nn::batch_norm(), flatten(), dense(6), dense(3)}, {4, 5, 5, 2});
+  task.model[0].set_trainable(false);
+  const auto pruning = prune(task.model, {.sparsity = 0.5, .structured = true});
+  EXPECT_EQ(names_of_masks(pruning), (std::vector<std::string>{"dense/kernel/mask", "dense/bias/mask"}));
+  EXPECT_EQ(zeros_in(task.model[1].variables()[0]), 0);
+}
+
+TEST(prune, a_norm_behind_a_function_that_makes_more_channels_is_left_out) {
+  Task task({dense(4), [](const Tensor& x) { return concat({x, -x}, -1); }, nn::batch_norm(), dense(3)});
+  const auto pruning = prune(task.model, {.sparsity = 0.5, .structured = true});
+  EXPECT_EQ(names_of_masks(pruning), (std::vector<std::string>{"dense/kernel/mask", "dense/bias/mask"}));
+}
+
+TEST(prune, the_last_kernel_keeps_its_units_whatever_layer_has_it) {
+  Task task({conv2d({.filters = 4, .kernel_size = 3}), conv2d_transpose({.filters = 3, .kernel_size = 3})},
+            {4, 5, 5, 2});
+  const auto pruning = prune(task.model, {.sparsity = 0.5, .structured = true});
+  EXPECT_EQ(names_of_masks(pruning), (std::vector<std::string>{"conv2d/kernel/mask", "conv2d/bias/mask"}));
+  Task ending({dense(4), dense(3), layer_norm()});
+  EXPECT_EQ(names_of_masks(prune(ending.model, {.sparsity = 0.5, .structured = true})),
+            (std::vector<std::string>{"dense/kernel/mask", "dense/bias/mask"}));
+  Task one({dense(3)});
+  expect_error(ErrorCode::failed_precondition, {"[prune]", "the last kernel keeps all units"},
+               [&] { prune(one.model, {.sparsity = 0.5, .structured = true}); });
 }
 
 TEST(shrink, a_model_that_is_not_pruned_stays_as_large) {
@@ -226,6 +271,21 @@ TEST(shrink, a_model_that_is_not_pruned_stays_as_large) {
   expect_near((*same_size)(task.x), task.model(task.x), 0);
   for (std::size_t i = 0; i < task.model.variables().size(); ++i)
     EXPECT_EQ(same_size->variables()[i].shape(), task.model.variables()[i].shape());
+}
+
+TEST(shrink, frozen_layers_stay_frozen) {
+  Task task({dense(8, thalweg::relu), nn::batch_norm(), dense(3)});
+  task.model[1].set_trainable(false);
+  prune(task.model, {.sparsity = 0.5, .structured = true});
+  const auto small = shrink(task.model);
+  (*small)(task.x);
+  EXPECT_EQ(small->trainable_variables().size(), 4u);
+  EXPECT_FALSE((*small)[1].trainable());
+  task.model.set_trainable(false);
+  const auto frozen = shrink(task.model);
+  EXPECT_FALSE(frozen->trainable());
+  frozen->set_trainable(true);
+  EXPECT_TRUE((*frozen)[0].trainable());
 }
 
 TEST(shrink, what_cannot_be_shrunk_is_named) {

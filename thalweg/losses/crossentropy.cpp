@@ -102,10 +102,7 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
   const CallerScope here("sparse_categorical_crossentropy");
   check_smoothing("sparse_categorical_crossentropy", options.label_smoothing);
   const Tensor prediction = prediction_of(y_pred);
-  // What is not a number would become class 0.
-  Tensor labels = is_float(y_true.dtype()) ? cast(where(isnan(y_true), -1e9, y_true), i64)
-                  : y_true.dtype() == u8   ? cast(y_true, i64)
-                                           : y_true;
+  Tensor labels = is_float(y_true.dtype()) || y_true.dtype() == u8 ? class_numbers(y_true) : y_true;
   if (labels.rank() == prediction.rank() && labels.rank() > 0 && labels.shape()[labels.rank() - 1] == 1)
     labels = reshape(labels, labels.shape().prefix(labels.rank() - 1));
   const Tensor logits = options.from_logits ? prediction : log(guarded(prediction));

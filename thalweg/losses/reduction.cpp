@@ -29,6 +29,10 @@ Tensor mean_of(const Tensor& values) { return values.size() == 0 ? reduce_sum(va
 
 Tensor prediction_of(const Tensor& y_pred) { return is_float(y_pred.dtype()) ? widen(y_pred) : cast(y_pred, f32); }
 
+Tensor class_numbers(const Tensor& labels) {
+  return cast(is_float(labels.dtype()) ? where(isnan(labels), -1e9, labels) : labels, i64);
+}
+
 Tensor mean_over_last(const Tensor& x) {
   return x.size() == 0 ? reduce_sum(x, {.axes = -1}) : reduce_mean(x, {.axes = -1});
 }

@@ -13,6 +13,9 @@ struct Pair {
 Pair pair_of(const Tensor& y_true, const Tensor& y_pred);
 Tensor prediction_of(const Tensor& y_pred);  // floats, 16 bits widened
 
+// Labels that are numbers of classes as i64; one that is not a number is far from all of them, not class 0.
+Tensor class_numbers(const Tensor& labels);
+
 Tensor mean_over_last(const Tensor& x);
 
 // Weights or a mask as they multiply values of this shape: of that shape, or of its leading axes followed by ones; a

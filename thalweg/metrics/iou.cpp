@@ -1,6 +1,7 @@
 #include "thalweg/metrics/iou.h"
 
 #include "thalweg/core/check.h"
+#include "thalweg/losses/reduction.h"
 #include "thalweg/metrics/weights.h"
 #include "thalweg/ops/argreduce/argreduce.h"
 #include "thalweg/ops/cast/cast.h"
@@ -24,7 +25,7 @@ IoUOptions checked(const IoUOptions& options) {
   return options;
 }
 
-Tensor numbers_of(const Tensor& y, bool sparse) { return flat(sparse ? cast(y, i64) : argmax(y, -1)); }
+Tensor numbers_of(const Tensor& y, bool sparse) { return flat(sparse ? losses::class_numbers(y) : argmax(y, -1)); }
 
 }  // namespace
 
@@ -71,7 +72,7 @@ BinaryIoU::BinaryIoU(const BinaryIoUOptions& options)
       threshold_(options.threshold) {}
 
 void BinaryIoU::add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) {
-  IoU::add(y_true, y_pred > threshold_, weight);
+  IoU::add(y_true, y_pred >= threshold_, weight);
 }
 
 }  // namespace thalweg::metrics

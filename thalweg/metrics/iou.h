@@ -44,7 +44,7 @@ class TW_API MeanIoU : public IoU {
 
 struct BinaryIoUOptions {
   std::vector<std::int64_t> target_class_ids = {0, 1};
-  double threshold = 0.5;  // predictions above it are class 1
+  double threshold = 0.5;  // predictions from it on are class 1
   std::string name = {};
 };
 class TW_API BinaryIoU : public IoU {

@@ -48,7 +48,7 @@ Tensor class_numbers(const char* metric, const Tensor& y_true, const Tensor& y_p
       (y_true.shape() == leading || (y_true.rank() == y_pred.rank() && y_true.shape()[y_true.rank() - 1] == 1));
   TW_CHECK_USER(fits, metric, "labels are numbers of classes; one-hot labels go to the metric without \"sparse\"",
                 "expected labels {} for predictions {}, got {}", leading, y_pred.shape(), y_true.shape());
-  return cast(reshape(y_true, leading), i64);
+  return losses::class_numbers(reshape(y_true, leading));
 }
 
 Tensor chosen_classes(const char* metric, const Tensor& y_true, const Tensor& y_pred) {
@@ -174,10 +174,11 @@ R2Score::R2Score(const R2ScoreOptions& options)
     : Metric(name_or(options.name, "r2_score")), average_(options.average), count_(add_state("count", {})) {}
 
 void R2Score::make_state(const Shape& outputs) {
-  if (sum_.defined()) return;
-  sum_ = add_state("sum", outputs), squares_ = add_state("squares", outputs), errors_ = add_state("errors", outputs);
+  if (mean_.defined()) return;
+  mean_ = add_state("mean", outputs), spread_ = add_state("spread", outputs), errors_ = add_state("errors", outputs);
 }
 
+// Squares of distances from the mean, not of the labels: of large labels these lose what tells them apart.
 void R2Score::add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) {
   const auto [truth, prediction] = rows_of(y_true, y_pred);
   TW_CHECK_USER(truth.rank() == 2 && truth.shape() == prediction.shape(), "r2_score",
@@ -188,15 +189,18 @@ void R2Score::add(const Tensor& y_true, const Tensor& y_pred, const Tensor& weig
   const Tensor t = cast(truth, f64), error = t - cast(prediction, f64);
   const Tensor w = reshape(flat_weights(name(), truth.shape().prefix(1), weight), {-1, 1});
   const auto total = [&](const Tensor& x) { return reduce_sum(x * w, {.axes = 0}); };
-  count_.assign_add(reduce_sum(w));
-  sum_.assign_add(total(t));
-  squares_.assign_add(total(t * t));
-  errors_.assign_add(total(error * error));
+  const Tensor added = reduce_sum(w), mean = divide_no_nan(total(t), added);
+  const Tensor step = mean - mean_, share = divide_no_nan(added, count_ + added);
+  spread_.assign_add(total(square(t - mean)) + square(step) * (count_ * share));
+  mean_.assign_add(step * share);
+  count_.assign_add(added);
+  errors_.assign_add(total(square(error)));
 }
 
+// Labels that are all the same differ from their mean by its rounding alone.
 Tensor R2Score::compute() const {
-  if (!sum_.defined()) return scalar(0, f64);
-  const Tensor spread = squares_ - sum_ * divide_no_nan(sum_, count_);
+  if (!mean_.defined()) return scalar(0, f64);
+  const Tensor spread = where(spread_ > count_ * square(1e-14 * mean_), spread_, 0);
   Tensor score = where(spread > 0, 1 - divide_no_nan(errors_, spread), 0);
   if (average_ == R2Average::none) return score;
   if (average_ == R2Average::uniform) return reduce_mean(score);

@@ -127,7 +127,7 @@ class TW_API R2Score : public Metric {
 
  private:
   const R2Average average_;
-  Variable count_, sum_, squares_, errors_;  // the last three [outputs]
+  Variable count_, mean_, spread_, errors_;  // of labels, with squares of distances; the last three [outputs]
 };
 
 }  // namespace thalweg::metrics

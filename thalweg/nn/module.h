@@ -61,10 +61,10 @@ class TW_API Module {
   // The sum of the penalties that regularizers put on the weights, but for those of frozen modules; zero without any.
   Tensor regularization_loss() const;
 
-  // Values by the variables' names, and under NAME/mask which elements of a pruned weight are kept. A weight that is
-  // not made yet takes its value when it is. A value that no weight can take is an error: at once where the module that
-  // it names was called before, otherwise at the end of that module's first call. A module that is no Layer does not
-  // know that end: there a warning comes when all modules inside have been called.
+  // Values by the variables' names, and under NAME/mask which elements of a pruned weight are kept; the others stay
+  // zero. A weight that is not made yet takes its value when it is. A value that no weight can take is an error: at
+  // once where the module that it names was called before, otherwise at the end of that module's first call. A module
+  // that is no Layer does not know that end: there a warning comes when all modules inside have been called.
   void set_weights(const std::map<std::string, Tensor>& values, const SetWeightsOptions& options = {});
   std::vector<std::string> pending_weights() const;  // given to set_weights here and not taken yet
 

@@ -3,10 +3,12 @@
 #include <set>
 
 #include "thalweg/core/check.h"
+#include "thalweg/core/dispatch.h"
 #include "thalweg/core/log.h"
 #include "thalweg/core/mask.h"
 #include "thalweg/nn/module.h"
 #include "thalweg/ops/cast/cast.h"
+#include "thalweg/ops/elementwise.h"
 
 namespace thalweg::nn {
 namespace {
@@ -101,10 +103,12 @@ void Module::set_weights(const std::map<std::string, Tensor>& values, const SetW
     }
     for (const auto& [name, value] : values) pending_[name] = {value, options.optional, options.source};
   }
+  const PauseRecording unseen;
   for (auto& variable : variables()) {
     const Tensor value = find_pending(variable.name());
     if (value.defined()) variable.assign(cast(value, variable.dtype()));
     load_pending_mask(variable);
+    if (const Variable mask = mask_of(variable); mask.defined()) variable.assign(where(mask, variable, 0));
     drop_pending(variable);
   }
 }

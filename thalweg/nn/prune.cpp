@@ -92,27 +92,46 @@ bool has_units(const Layer& layer) {
 
 // Behind which the channels are still those of the layer before.
 bool keeps_channels(const Layer& layer) {
-  return is_any<BatchNorm, MaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, ZeroPadding, UpSampling2D, Dropout, ReLU,
-                LeakyReLU, PReLU, ELU, Lambda>(layer);
+  return is_any<MaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, ZeroPadding, UpSampling2D, Dropout, ReLU, LeakyReLU,
+                PReLU, ELU, Lambda>(layer);
 }
 
-// Every layer with units but the last, with the batch norms behind it that have a place for each unit.
+bool has_kernel(const Layer& layer) {
+  const auto variables = layer.variables();
+  return std::any_of(variables.begin(), variables.end(), is_kernel);
+}
+
+// Whether a norm behind the group's layer has a place for each unit: functions between the two may have made others.
+bool fits(const Layer& norm, const Group& group) {
+  const auto variables = norm.variables();
+  return group.members.empty() || std::all_of(variables.begin(), variables.end(), [&](const Variable& variable) {
+           return variable.shape().last() == group.members[0].weight.shape().last();
+         });
+}
+
+// Every layer with units but the last one with a kernel, with the batch norms behind it that have a place for each
+// unit. Where the kernel is frozen, all of it stays as it is.
 std::vector<Group> units_of(const Module& model, const Excluded& excluded) {
   const auto* layers = dynamic_cast<const Sequential*>(&model);
   TW_CHECK_USER(layers, "prune", "prune the parts that are a tw::nn::Sequential, or single elements",
                 "expected a Sequential for structured pruning, got module \"{}\" of another kind", model.path());
   std::vector<Group> groups;
   bool same_channels = false;  // as the last group
+  bool last = true;            // no kernel is behind it
   for (std::size_t i = 0; i < layers->size(); ++i) {
     const Layer& layer = (*layers)[i];
-    const bool begins = has_units(layer), follows = is_any<BatchNorm>(layer) && same_channels;
-    same_channels = begins || (same_channels && keeps_channels(layer));
+    const bool begins = has_units(layer);
+    const bool follows = is_any<BatchNorm>(layer) && same_channels && fits(layer, groups.back());
+    same_channels = begins || follows || (same_channels && keeps_channels(layer));
     if (begins) groups.push_back({{}, true});
+    last = begins || (last && !has_kernel(layer));
     if (begins || follows)
       for (const auto& variable : layer.trainable_variables()) groups.back().members.push_back(masked(variable));
   }
-  if (!groups.empty()) groups.pop_back();
-  std::erase_if(groups, [&](const Group& group) { return group.members.empty() || excluded(group.members[0].weight); });
+  if (!groups.empty() && last) groups.pop_back();
+  std::erase_if(groups, [&](const Group& group) {
+    return group.members.empty() || !is_kernel(group.members[0].weight) || excluded(group.members[0].weight);
+  });
   return groups;
 }
 
@@ -206,7 +225,8 @@ Pruning prune(Module& model, const PruneOptions& options) {
   state->options = options;
   state->groups = options.structured ? units_of(model, excluded) : kernels_of(model, excluded);
   TW_CHECK(failed_precondition, !state->groups.empty(), "prune",
-           "call the model once, so that its weights are made; .exclude may leave nothing",
+           options.structured ? "call the model once, so that its weights are made; the last kernel keeps all units"
+                              : "call the model once, so that its weights are made; .exclude may leave nothing",
            "expected a model with kernels to prune, got {} variables without one", model.variables().size());
   for (const auto& group : state->groups)
     for (const auto& [weight, mask] : group.members) set_mask(weight, mask);

@@ -45,7 +45,7 @@ class TW_API Pruning {
 // model, and checkpoints keep them with its weights: after restoring them, before or behind this call, training and
 // schedule go on as they were. Weights must have been made: call the model once before.
 // structured: of a Sequential, units and channels with the smallest norms as a whole, with their biases and what the
-// batch norms behind them add; the last layer with weights keeps all.
+// batch norms behind them add; the last layer with a kernel keeps all, and so does one whose kernel is frozen.
 TW_API Pruning prune(Module& model, const PruneOptions& options = {});
 
 // A smaller model with the same results: without the units and channels of a pruned Sequential that are zero. Layers

@@ -89,6 +89,9 @@ class Shrinking {
   std::unique_ptr<Sequential> finish() const {
     auto small = std::make_unique<Sequential>(makers_);
     small->set_weights(weights_);
+    small->set_trainable(model_.trainable());
+    for (std::size_t i = 0; model_.trainable() && i < model_.size(); ++i)
+      (*small)[i].set_trainable(model_[i].trainable());
     return small;
   }
 

@@ -42,6 +42,15 @@ memory::dims axes(const Convolution& c, const std::array<std::int64_t, 3>& value
   return dims;
 }
 
+// A single tap has no distance to others. With one, oneDNN 3.2 takes an old kernel for gradients of bf16 images that is
+// wrong for some sizes.
+memory::dims dilations(const Convolution& c) {
+  memory::dims dims = axes(c, c.dilation, 1);
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    if (c.kernel[i] == 1) dims[i] = 0;
+  return dims;
+}
+
 memory::desc image(const Convolution& c, std::int64_t channels, const std::array<std::int64_t, 3>& sizes) {
   constexpr memory::format_tag tags[] = {memory::format_tag::nwc, memory::format_tag::nhwc, memory::format_tag::ndhwc};
   memory::dims dims{c.batch, channels};
@@ -77,7 +86,7 @@ dnnl::primitive_attr user_scratchpad() {
 dnnl::primitive_desc_base describe(Direction direction, const Convolution& c, const memory::desc& weights) {
   constexpr auto direct = dnnl::algorithm::convolution_direct;
   const memory::desc x = image(c, c.in_channels, c.input), y = image(c, c.out_channels, c.output);
-  const memory::dims stride = axes(c, c.stride), dilation = axes(c, c.dilation, 1);
+  const memory::dims stride = axes(c, c.stride), dilation = dilations(c);
   const memory::dims before = axes(c, c.pad_before), after = axes(c, c.pad_after);
   const dnnl::primitive_attr attributes = user_scratchpad();
   const bool is_forward = direction == Direction::forward;
@@ -297,13 +306,34 @@ bool has_wider_window(const Convolution& c) {
   return false;
 }
 
+// A volume of which no place sees all taps along the first axis.
+bool has_no_whole_place(const Convolution& c) {
+  const std::int64_t first = (c.pad_before[0] + c.stride[0] - 1) / c.stride[0];  // that begins inside
+  const std::int64_t end = first * c.stride[0] - c.pad_before[0] + (c.kernel[0] - 1) * c.dilation[0] + 1;
+  return c.spatial == 3 && (first >= c.output[0] || end > c.input[0]);
+}
+
+// One tap with strides over fewer channels than a vector of 256 bits has.
+bool is_thin_and_strided(const Convolution& c) {
+  bool strided = false;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i) {
+    if (c.kernel[i] != 1) return false;
+    strided = strided || c.stride[i] > 1;
+  }
+  return strided && c.in_channels / c.groups < 8;
+}
+
+// With these oneDNN 3.2 leaves gradients of weights as they were in memory, or writes beside its workspace: in bf16, in
+// f32, and without AVX-512.
+bool spoils_weights(const Convolution& c) {
+  return (c.dtype == DType::bf16 && has_wider_window(c)) || has_no_whole_place(c) || is_thin_and_strided(c);
+}
+
 }  // namespace
 
 bool supported(Direction direction, const Convolution& c) {
   if (c.dtype != DType::f32 && !(c.dtype == DType::bf16 && bf16_supported())) return false;
-  // oneDNN 3.2 then leaves gradients of weights as they were in memory, and writes in front of its workspace.
-  const bool spoilt = c.dtype == DType::bf16 && direction == Direction::backward_weights && has_wider_window(c);
-  if (reaches_far(c) || spoilt) return false;
+  if (reaches_far(c) || (direction == Direction::backward_weights && spoils_weights(c))) return false;
   return Run(direction, c).usable();
 }
 
