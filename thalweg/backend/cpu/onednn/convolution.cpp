@@ -313,18 +313,17 @@ bool has_no_whole_place(const Convolution& c) {
   return c.spatial == 3 && (first >= c.output[0] || end > c.input[0]);
 }
 
-// One tap with strides over fewer channels than a vector of 256 bits has.
+// One tap with strides over fewer channels than the kernels' vectors have: 256 bits of f32, 512 of bf16 in f32.
 bool is_thin_and_strided(const Convolution& c) {
   bool strided = false;
   for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i) {
     if (c.kernel[i] != 1) return false;
     strided = strided || c.stride[i] > 1;
   }
-  return strided && c.in_channels / c.groups < 8;
+  return strided && c.in_channels / c.groups < (c.dtype == DType::bf16 ? 16 : 8);
 }
 
-// With these oneDNN 3.2 leaves gradients of weights as they were in memory, or writes beside its workspace: in bf16, in
-// f32, and without AVX-512.
+// With these oneDNN 3.2 leaves gradients of weights as they were in memory, or writes beside its workspace.
 bool spoils_weights(const Convolution& c) {
   return (c.dtype == DType::bf16 && has_wider_window(c)) || has_no_whole_place(c) || is_thin_and_strided(c);
 }
