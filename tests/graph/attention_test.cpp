@@ -399,4 +399,30 @@ TEST(Attention, is_found_in_every_layer) {
             3);
 }
 
+TEST(Attention, masks_that_many_steps_lead_to_are_conditions_or_stay) {
+  constexpr int steps = 50000;
+  const auto with_bias = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& bias) {
+    return tw::matmul(tw::softmax(tw::matmul(q, k, {.transpose_b = true}) + bias), v);
+  };
+  EXPECT_EQ(attentions([&](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              auto known = tw::ones({time, time});
+              for (int i = 0; i < steps; ++i) known = tw::sin(known);
+              return with_bias(q, k, v, known);
+            }),
+            0);
+  EXPECT_EQ(attentions([&](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              auto given = tw::reduce_sum(v);
+              for (int i = 0; i < steps; ++i) given = given * 0.5 + 1;
+              return with_bias(q, k, v, given);
+            }),
+            0);
+  EXPECT_EQ(attentions([&](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              auto x = tw::ones({time, time});
+              for (int i = 0; i < steps; ++i) x = tw::cos(x);
+              const auto scores = tw::matmul(q, k, {.transpose_b = true});
+              return tw::matmul(tw::softmax(tw::where(x > 0.5, scores, -1e9)), v);
+            }),
+            1);
+}
+
 }  // namespace
