@@ -17,7 +17,8 @@ namespace {
 using Kind = Term::Kind;
 
 constexpr std::int64_t largest_known = std::int64_t{64} << 20;  // bytes
-constexpr int farthest = 256;  // steps that are looked back, as each takes some of the stack
+constexpr int farthest = 256;              // steps that are looked back, as each takes some of the stack
+constexpr std::size_t most_literals = 64;  // of one choice: m & m has twice those of m
 
 Term number(double value) { return {.kind = Kind::number, .number = value}; }
 
@@ -61,6 +62,7 @@ Term join(Row row, const Term& x, const Term& z) {
   const auto is = [&](double yes) { return x.yes == yes && x.no == 1 - yes && z.yes == yes && z.no == 1 - yes; };
   const bool conjunction = (row == Row::logical_and || row == Row::multiply) && is(1);
   if (!conjunction && !(row == Row::logical_or && is(0))) return {};
+  if (x.literals.size() + z.literals.size() > most_literals) return {};
   Term result = choice(x.literals, x.yes, x.no);
   result.literals.insert(result.literals.end(), z.literals.begin(), z.literals.end());
   return result;
