@@ -110,6 +110,21 @@ TEST(Passes, pool_first_keeps_every_bit) {
   }
 }
 
+// Of the first pool only the gradient is wanted, of the second only the result.
+TEST(Passes, pool_first_keeps_pools_of_different_windows_apart) {
+  const Tensor x = round(random::uniform({2, 8, 8, 3}, {.low = -3, .high = 3, .seed = 1}));
+  for (const Pool& other : {Pool{.size = {3}, .strides = {2}, .padding = same}, Pool{.size = {3}}}) {
+    const auto step = [&](const Tensor& x) {
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor y = relu(x), dx = tape.gradient(max_pool(y), x);
+      return List{max_pool(y, other), dx};
+    };
+    const List want = step(x), got = function(step, {.name = "pools"})(x);
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].to_vector<float>(), want[i].to_vector<float>());
+  }
+}
+
 List biased_and_pooled(const List& x, const Pool& pool) {
   GradientTape tape;
   for (const auto& input : {x[0], x[1]}) tape.watch(input);

@@ -399,4 +399,44 @@ TEST(Attention, is_found_in_every_layer) {
             3);
 }
 
+TEST(Attention, masks_that_many_steps_lead_to_are_conditions_or_stay) {
+  constexpr int steps = 50000;
+  const auto with_bias = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& bias) {
+    return tw::matmul(tw::softmax(tw::matmul(q, k, {.transpose_b = true}) + bias), v);
+  };
+  EXPECT_EQ(attentions([&](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              auto known = tw::ones({time, time});
+              for (int i = 0; i < steps; ++i) known = tw::sin(known);
+              return with_bias(q, k, v, known);
+            }),
+            0);
+  EXPECT_EQ(attentions([&](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              auto given = tw::reduce_sum(v);
+              for (int i = 0; i < steps; ++i) given = given * 0.5 + 1;
+              return with_bias(q, k, v, given);
+            }),
+            0);
+  EXPECT_EQ(attentions([&](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v) {
+              auto x = tw::ones({time, time});
+              for (int i = 0; i < steps; ++i) x = tw::cos(x);
+              const auto scores = tw::matmul(q, k, {.transpose_b = true});
+              return tw::matmul(tw::softmax(tw::where(x > 0.5, scores, -1e9)), v);
+            }),
+            1);
+}
+
+// The conditions of which a mask is made would be 2 ^ 40.
+TEST(Attention, masks_that_are_joined_with_themselves_many_times_become_one_condition) {
+  const Attend attend = [](const tw::Tensor& q, const tw::Tensor& k, const tw::Tensor& v, const tw::Tensor& seen) {
+    auto mask = for_all_queries(seen);
+    for (int i = 0; i < 40; ++i) mask = mask & mask;
+    return tw::matmul(tw::softmax(tw::where(mask, tw::matmul(q, k, {.transpose_b = true}), -1e9)), v);
+  };
+  const auto in = make_inputs(tw::f64);
+  const auto f = compiled(attend, true);
+  EXPECT_EQ(count(f.plan(in[0], in[1], in[2], in[3]).state().compiled.graph, tw::attention_backward_info()), 1);
+  const auto eager = evaluate(attend, true, in), found = f(in[0], in[1], in[2], in[3]);
+  for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_LT(difference(found[i], eager[i]), 1e-12) << i;
+}
+
 }  // namespace

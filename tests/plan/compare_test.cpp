@@ -1,6 +1,9 @@
 // What a comparison with the eager step takes for a difference.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "tests/support/values.h"
 #include "thalweg/thalweg.h"
 
 namespace thalweg::testing {
@@ -48,6 +51,30 @@ TEST(Compare, updates_of_rows_whose_gradients_are_nothing_but_rounding_are_no_di
 TEST(Compare, small_gradients_may_differ_by_the_rounding_of_large_ones) {
   for (const double share : {1e-8, 1e-7, 1e-6, 1e-5, 1e-4})
     expect_agreement(optim::SGD({.learning_rate = 0.1, .momentum = 0.9}), share);
+}
+
+// It runs as part of the function around it on both sides, and its own calls are not counted.
+TEST(Compare, a_loaded_function_inside_draws_the_numbers_of_the_function_around_it) {
+  const std::string path = (std::filesystem::temp_directory_path() / "thalweg_compared.tws").string();
+  const auto made = function([](const Tensor& x) {
+    const Tensor dropped = dropout(x, 0.5);
+    return scan([](const auto& carry, const auto& row) { return std::vector{dropout(carry[0] + row[0], 0.5)}; },
+                {reduce_sum(dropped, {.axes = {0}})}, {dropped})[0];
+  });
+  const Tensor x = ones({5, 40});
+  made(x);
+  made.save(path);
+  const auto loaded = load_function(path), alone = load_function(path);
+  std::filesystem::remove(path);
+  made(x), made(x);
+  const auto around = function(
+      [&](const Tensor& a) {
+        const Tensor before = dropout(a, 0.5), inside = loaded(a);
+        return std::vector{before, inside, dropout(inside, 0.5)};
+      },
+      {.check_against_eager = true});
+  EXPECT_NO_THROW(around(x));
+  EXPECT_TRUE(same_bits(loaded(x), alone(x)));
 }
 
 TEST(Compare, a_difference_of_one_gradient_is_told) {

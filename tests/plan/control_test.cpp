@@ -436,3 +436,30 @@ TEST(ControlFlow, the_first_call_agrees_with_the_eager_one_about_gradients) {
   EXPECT_NO_THROW(f(tw::ones({3})));
   EXPECT_NO_THROW(f(-tw::ones({3})));
 }
+
+// A tape that is open keeps the turns of a loop only for a gradient through it. Variables of the most axes that there
+// are cannot be kept, but loop all the same.
+TEST(ControlFlow, turns_are_kept_for_gradients_that_are_taken) {
+  const auto grown = [](const tw::Tensor& x) {
+    return tw::while_loop([](const List& v) { return tw::reduce_sum(v[0]) < 50; },
+                          [](const List& v) { return List{v[0] * 1.5f}; }, {x}, {.maximum_iterations = 1000})[0];
+  };
+  const auto step = [&](bool through) {
+    return [grown, through](const List& in) {
+      tw::GradientTape tape;
+      tape.watch(in[through ? 0 : 1]);
+      const tw::Tensor loss = tw::reduce_sum(in[1] * grown(in[0]));
+      return List{loss, tape.gradient(loss, in[through ? 0 : 1])};
+    };
+  };
+  const List small{tw::ones({10}), tw::random::normal({10}, {.seed = 1})};
+  for (const bool through : {false, true}) {
+    const auto f = tw::function(step(through));
+    expect_close(f(small), step(through)(small), 1e-6);
+    const std::int64_t peak = f.plan(small).peak_bytes(), turns = 1000 * 10 * 4;
+    EXPECT_EQ(peak > turns, through);
+    EXPECT_TRUE(through || peak < turns / 10);
+  }
+  const List many_axes{tw::ones({2, 1, 1, 1, 1, 1, 1, 3}), tw::ones({3})};
+  expect_close(tw::function(step(false))(many_axes), step(false)(many_axes));
+}

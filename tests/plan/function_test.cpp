@@ -361,6 +361,8 @@ TEST(Function, refuses_recursion_and_undefined_results) {
   const auto f = function([&](const Tensor& x) { return again(x); }, {.name = "endless"});
   again = [&](const Tensor& x) { return f(x); };
   expect_error(ErrorCode::unimplemented, {"endless", "while_loop"}, [&] { f(ones({1})); });
+  again = [&](const Tensor& x) { return f.plan(x), x; };
+  expect_error(ErrorCode::unimplemented, {"endless", "while_loop"}, [&] { f(ones({1})); });
   const auto g = function([](const Tensor&) { return Tensor(); }, {.name = "nothing"});
   expect_error(ErrorCode::invalid_argument, {"nothing", "undefined"}, [&] { g(ones({1})); });
 }

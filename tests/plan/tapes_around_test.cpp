@@ -197,6 +197,36 @@ TEST(TapesAround, a_captured_tensor_that_is_watched_is_refused) {
   EXPECT_TRUE(testing::near(g(x), tensor({6.0}), 0));
 }
 
+// Equal scalars are one constant, bodies have constants of their own, and what is computed of captured tensors while
+// the function is traced is one.
+TEST(TapesAround, a_watched_tensor_that_is_captured_in_another_way_is_refused_too) {
+  const Tensor two = tensor(2.0), x = tensor({3.0});
+  const auto positive = [](const Tensor& a) { return reduce_sum(a) > 0; };
+  const std::function<Tensor(const Tensor&)> ways[] = {
+      [&](const Tensor& a) { return a * 2.0 * two; }, [&](const Tensor& a) { return a * exp(two * 3.0); },
+      [&](const Tensor& a) {
+        return cond(
+            positive(a), [&] { return a * two; }, [&] { return a; });
+      },
+      [&](const Tensor& a) {
+        return cond(
+            positive(a), [&] { return a; },
+            [&] {
+              return cond(
+                  positive(-a), [&] { return a + sqrt(two); }, [&] { return a; });
+            });
+      }};
+  for (const auto& way : ways) {
+    const auto f = function(way, {.name = "doubled"});
+    const Tensor want = f(x);
+    GradientTape tape;
+    tape.watch(two);
+    expect_error(ErrorCode::failed_precondition, {"doubled", "[]", "argument"}, [&] { f(x); });
+    const auto g = function([&](const Tensor& a) { return where(two > 0, a * stop_gradient(two * 1.0), a); });
+    EXPECT_TRUE(testing::near(g(x), tensor({6.0}), 0));
+  }
+}
+
 // The gradient of the table that a function looks up, by a tape outside.
 template <class F>
 Gradient rows_of(const F& f, const Variable& table, const Variable& kernel, const Tensor& ids) {

@@ -46,6 +46,7 @@ class TapeRecords final : public Recorder, public std::enable_shared_from_this<T
   void read(const Variable& variable, const Tensor& value) override;
 
   bool tracks(const Tensor& tensor) const override { return tracked(tensor); }
+  bool tracks(std::uint64_t id) const override { return tracked_.contains(id); }
   bool watches(const Variable& variable) const override;
 
   void watch(const Tensor& tensor);

@@ -86,7 +86,8 @@ Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs
   ++op_count;
   Tensors outputs;
   Tracer* trace = tracer();
-  if (trace && (inputs.empty() || any_symbolic(inputs) || trace->follows(inputs))) [[unlikely]] {
+  const bool is_traced = trace && (inputs.empty() || any_symbolic(inputs) || trace->follows(inputs));
+  if (is_traced) [[unlikely]] {
     outputs = trace->trace(info, op, inputs, specs);
   } else if (const std::int64_t offset = info.alias ? info.alias(op, in) : -1; offset >= 0) {
     outputs.push_back(view_of(inputs[0], specs[0], offset));
@@ -94,6 +95,8 @@ Tensors apply(const OpInfo& info, const void* op, std::span<const Tensor> inputs
     for (const auto& spec : specs) outputs.push_back(allocate_tensor(spec, info.owner));
     compute(info, op, inputs, in, outputs);
   }
+  if (trace && !is_traced) [[unlikely]]
+    trace->ran(info, inputs, {outputs.data(), outputs.size()});
   for (auto* recorder : active) recorder->record({info, op, inputs, {outputs.data(), outputs.size()}});
   return outputs;
 }

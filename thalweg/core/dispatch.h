@@ -23,6 +23,7 @@ class Recorder {
   virtual void read(const Variable& variable, const Tensor& value) = 0;
   // Whether an op on the tensor, or on the variable, would be recorded.
   virtual bool tracks(const Tensor&) const { return false; }
+  virtual bool tracks(std::uint64_t) const { return false; }  // of a float tensor, by its id
   virtual bool watches(const Variable&) const { return false; }
 
  protected:

@@ -23,17 +23,15 @@ std::uint64_t mix(std::uint64_t x) {
 
 }  // namespace
 
-namespace {
-
-std::uint64_t next_in_scope() {
+std::uint64_t next_inside_call() {
   if (numbering.active) return mix(numbering.base ^ mix(++numbering.count));
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-}  // namespace
+std::uint64_t current_call() { return numbering.in_call ? numbering.call : 0; }
 
 std::uint64_t next_ordinal() {
-  const std::uint64_t ordinal = next_in_scope();
+  const std::uint64_t ordinal = next_inside_call();
   return numbering.in_call ? in_call(numbering.call, ordinal) : ordinal;
 }
 
@@ -45,7 +43,7 @@ void reset_ordinals(std::uint64_t to) { counter.store(to, std::memory_order_rela
 
 Position Position::fork() {
   Position position;
-  position.base_ = next_in_scope();
+  position.base_ = next_inside_call();
   position.call_ = numbering.call;
   position.in_call_ = numbering.in_call;
   return position;

@@ -6,6 +6,9 @@ namespace thalweg::random {
 
 // Random ops that are given no seed are numbered; the number is part of their key. One counter serves the process.
 std::uint64_t next_ordinal();
+// The same in two parts, which in_call mixes: the number inside the call, and that of the call; 0 outside of one.
+std::uint64_t next_inside_call();
+std::uint64_t current_call();
 std::uint64_t ordinals_taken();  // the counter as it stands
 void reset_ordinals(std::uint64_t to = 0);
 

@@ -26,6 +26,8 @@ class Tracer {
   virtual void touch(std::weak_ptr<const std::string> living) = 0;
   // Whether an op on these becomes a node although all have values: a tape outside of a branch or loop watches one.
   virtual bool follows(std::span<const Tensor>) const { return false; }
+  // An op on tensors that all have values ran at once.
+  virtual void ran(const OpInfo&, std::span<const Tensor>, std::span<const Tensor>) {}
 
  protected:
   ~Tracer() = default;

@@ -1,5 +1,7 @@
 #include "thalweg/graph/trace.h"
 
+#include <utility>
+
 #include "thalweg/core/check.h"
 #include "thalweg/ops/elementwise.h"
 #include "thalweg/ops/random/key.h"
@@ -39,7 +41,31 @@ ValueId Trace::value_of(const char* op, const Tensor& tensor) {
            "function \"{}\" uses a symbolic tensor of shape {} that left the trace of function \"{}\"", graph_.name,
            tensor.shape(), tensor.impl().buffer->function_name());
   held_.push_back(tensor);
+  outermost().note_known(tensor);
   return values_[tensor.id()] = graph_.add_constant(tensor);
+}
+
+// And all that it was made of while this was traced.
+void Trace::note_known(const Tensor& tensor) {
+  std::vector<Known> open;
+  if (is_float(tensor.dtype())) open.push_back({tensor.id(), tensor.shape()});
+  while (!open.empty()) {
+    const Known known = open.back();
+    open.pop_back();
+    if (std::exchange(is_noted_[known.id], true)) continue;
+    known_tensors_.push_back(known);
+    if (const auto* parts = made_of_.find(known.id)) open.insert(open.end(), parts->begin(), parts->end());
+  }
+}
+
+void Trace::ran(const OpInfo& info, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  if (outer_) return outer_->ran(info, inputs, outputs);
+  if (info.kind == GradientKind::none) return;
+  std::vector<Known> parts;
+  for (const auto& input : inputs)
+    if (is_float(input.dtype())) parts.push_back({input.id(), input.shape()});
+  for (const auto& output : outputs)
+    if (is_float(output.dtype())) made_of_[output.id()] = parts;
 }
 
 ValueId Trace::capture(const Spec& spec, Capture outside) {

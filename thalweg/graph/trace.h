@@ -28,6 +28,7 @@ class Trace final : public Tracer {
   Tensor random_state() override;
   void touch(std::weak_ptr<const std::string> living) override;
   bool follows(std::span<const Tensor> tensors) const override;
+  void ran(const OpInfo& info, std::span<const Tensor> inputs, std::span<const Tensor> outputs) override;
 
   // The graph with these results. The trace is done then.
   Graph finish(std::span<const Tensor> results);
@@ -37,6 +38,13 @@ class Trace final : public Tracer {
     std::string name;
   };
   const std::vector<Touched>& touched() const { return touched_; }
+  // Float tensors with values, by their ids, that are part of the graph or of what such were made of while it was
+  // traced: no gradient reaches them. Equal scalars, which the graph holds once, are all there.
+  struct Known {
+    std::uint64_t id;
+    Shape shape;
+  };
+  const std::vector<Known>& known_tensors() const { return known_tensors_; }
 
   // What a body uses of the outside: the values of its further arguments. Variables are read now, by the tracer and for
   // the tapes of the moment.
@@ -53,6 +61,9 @@ class Trace final : public Tracer {
   };
   ValueId capture(const Spec& spec, Capture outside);
 
+  Trace& outermost() { return outer_ ? static_cast<Trace*>(outer_)->outermost() : *this; }
+  void note_known(const Tensor& tensor);
+
   Graph graph_;
   Ref<Buffer> token_;
   IdMap<ValueId> values_;     // by tensor id
@@ -60,6 +71,9 @@ class Trace final : public Tracer {
   std::vector<Tensor> held_;  // constants: ids must stay theirs
   std::vector<Touched> touched_;
   std::set<std::weak_ptr<const std::string>, std::owner_less<>> known_;  // those of touched_
+  std::vector<Known> known_tensors_;
+  IdMap<bool> is_noted_;               // by the ids of those
+  IdMap<std::vector<Known>> made_of_;  // by the id of what ran while this was traced: its float inputs
   Tracer* outer_ = nullptr;
   bool is_body_ = false;
   Recorders outside_;  // of a body: the tapes that see it as one node

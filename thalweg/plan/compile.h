@@ -30,7 +30,7 @@ struct Compiled {
   MemoryPlan memory;
   std::shared_ptr<const Executable> executable;
   Rung rung;
-  int recomputed = 0;             // values
+  int recomputed = 0;             // values; where the batch is cut, in one part
   std::int64_t state_bytes = 0;   // variables and constants
   std::int64_t result_bytes = 0;  // of one call
   std::int64_t peak_bytes() const {

@@ -216,7 +216,6 @@ void FunctionCore::State::note_churn() {
 
 // False: a variable that was used has been retired since.
 bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& plan) {
-  const OpenTrace open(options);
   const std::uint64_t retired_before = retired_count();
   Trace trace(options.name);
   Flat symbols{{}, arguments.sizes}, results;
@@ -251,6 +250,7 @@ bool FunctionCore::State::trace(const Flat& arguments, Body body, PlanState& pla
   if (log) plan.with_gradients = std::make_unique<const Graph>(plan.traced);
   plan.traced.results.resize(own);
   plan.touched = trace.touched();
+  plan.known_tensors = trace.known_tensors();
   plan.result_sizes = results.sizes;
   return true;
 }
@@ -333,6 +333,7 @@ std::shared_ptr<Plan> FunctionCore::State::find_or_make(const Flat& arguments, B
     return plan;
   };
   if (auto plan = known()) return plan;
+  const OpenTrace open(options);  // before the lock, which a function that asks for its own plan would wait for
   std::lock_guard lock(tracing);
   if (auto plan = known()) return plan;
   check_alive();
@@ -344,8 +345,8 @@ Flat FunctionCore::call(const Flat& given, Body body, bool with_mask) {
   std::optional<Flat> padded;
   if (with_mask || !state.options.buckets.sizes.empty()) padded = state.padded(given, with_mask);
   const Flat& arguments = padded ? *padded : given;
-  if (EagerScope::active() && !state.numbers) return body(arguments);  // one of a file has no code to run
-  if (tracer()) {                                                      // a function inside a function is part of it
+  if (EagerScope::active()) return body(arguments);
+  if (tracer()) {  // a function inside a function is part of it
     check_precision_inside(state.options);
     const OpenTrace open(state.options);
     TW_CHECK(failed_precondition, state.options.memory_budget == 0, "function",

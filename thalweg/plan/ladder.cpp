@@ -62,8 +62,8 @@ constexpr std::int64_t smallest_lane = KiB(512);
 
 bool has_wide_lanes(const Graph& split) {
   return std::all_of(split.nodes.begin(), split.nodes.end(), [](const Node& node) {
-    return !is_op(node, micro_batches_info()) ||
-           static_cast<const MicroBatches*>(node.op.get())->body->workspace() >= smallest_lane;
+    const MicroBatches* loop = loop_of(node);
+    return !loop || loop->body->workspace() >= smallest_lane;
   });
 }
 
@@ -90,8 +90,9 @@ Draft make_draft(Graph graph, int effort) {
     const int boundary = find_boundary(draft.graph);
     const Recomputation choice = effort <= 3 ? choose_cheap(draft.graph, boundary, effort / 3.0)
                                              : best_segments(draft.graph, boundary, (effort - 3) / 4.0);
-    draft.recomputed = choice.values(draft.graph);
+    const std::size_t values = draft.graph.values.size();
     draft.graph = schedule(recompute_nodes(draft.graph, choice));
+    draft.recomputed = static_cast<int>(draft.graph.values.size() - values);
   } else {
     draft.graph = take_slopes_early(std::move(draft.graph));
   }
@@ -143,12 +144,17 @@ std::vector<Rung> Ladder::rungs() const {
   const BatchLoops halves = batch_loops(graph_, batch_, 2);
   const bool parts_are_free = halves.obstacle.empty() && !halves.add_up;
   const int lanes = parts_are_free ? config::threads() : 1;
+  // As many as there are if all but the last have equally many examples.
+  const auto even = [&](std::int64_t parts) {
+    const std::int64_t part = (examples() + parts - 1) / parts;
+    return (examples() + part - 1) / part;
+  };
   const auto add_parts = [&](std::initializer_list<int> efforts) {
     int halvings = 52 / static_cast<int>(efforts.size());
     for (std::int64_t parts = 2; parts < 2 * examples() && halvings >= 0; parts *= 2, --halvings)
       for (int effort : efforts) {
-        if (lanes > 1 && parts * lanes <= examples()) list.push_back({parts * lanes, effort, lanes});
-        list.push_back({std::min(parts, examples()), effort});
+        if (lanes > 1 && parts * lanes <= examples()) list.push_back({even(parts * lanes), effort, lanes});
+        list.push_back({even(parts), effort});
       }
   };
   if (parts_are_free) list.push_back({1, 0}), add_parts({0});
@@ -186,6 +192,8 @@ std::optional<Compiled> Ladder::build_within(const Rung& rung, std::int64_t budg
   Compiled compiled = finish(std::move(draft));
   compiled.state_bytes += held_bytes_;
   compiled.rung = rung;
+  for (const Node& node : compiled.graph.nodes)
+    if (const MicroBatches* loop = loop_of(node)) compiled.recomputed += loop->body->compiled().recomputed;
   least = compiled.peak_bytes();
   if (least > budget) return std::nullopt;
   return compiled;

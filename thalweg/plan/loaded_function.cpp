@@ -11,6 +11,7 @@
 #include "thalweg/core/tracer.h"
 #include "thalweg/graph/control/control.h"
 #include "thalweg/graph/rewrite.h"
+#include "thalweg/ops/random/key.h"
 #include "thalweg/plan/differentiable.h"
 #include "thalweg/plan/file/step_file.h"
 #include "thalweg/plan/signature.h"
@@ -100,7 +101,7 @@ class Renumbering {
   }
 
   std::int64_t fresh(std::int64_t number) {
-    if (!fresh_.contains(number)) fresh_[number] = static_cast<std::int64_t>(random::next_ordinal());
+    if (!fresh_.contains(number)) fresh_[number] = static_cast<std::int64_t>(random::next_inside_call());
     return fresh_[number];
   }
 
@@ -131,6 +132,14 @@ class Renumbering {
   std::map<std::int64_t, std::int64_t> fresh_;
 };
 
+// What random ops of the graph read: of the function around this one, be it traced or run op by op.
+Tensor random_state() {
+  if (tracer()) return tracer()->random_state();
+  return Tensor::from(std::vector{static_cast<std::int64_t>(random::global_seed()),
+                                  static_cast<std::int64_t>(random::current_call()), std::int64_t{0}, std::int64_t{0}},
+                      {random::state_size});
+}
+
 // Inside another function's trace the graph becomes part of that one.
 detail::Flat inlined(const SavedGraph& saved, const detail::Flat& arguments) {
   TW_CHECK(unimplemented, !saved.has_custom_gradient || recorders().empty(), "function",
@@ -141,7 +150,7 @@ detail::Flat inlined(const SavedGraph& saved, const detail::Flat& arguments) {
   if (graph.random_state >= 0) Renumbering().run(graph, {graph.random_state});
   Tensors inputs = arguments.tensors;
   for (const auto& variable : graph.variables) inputs.push_back(variable.variable.value());
-  if (graph.random_state >= 0) inputs.push_back(tracer()->random_state());
+  if (graph.random_state >= 0) inputs.push_back(random_state());
   Tensors results = replay(as_pure_graph(graph), {inputs.data(), inputs.size()});
   std::size_t update = graph.results.size();
   for (auto& variable : graph.variables)

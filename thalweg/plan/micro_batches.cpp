@@ -69,6 +69,10 @@ std::shared_ptr<const void> make_micro_batches(MicroBatches loop) {
   return std::make_shared<const Loop>(Loop{std::move(loop)});
 }
 
+const MicroBatches* loop_of(const Node& node) {
+  return node.info == &micro_batches_info() ? static_cast<const MicroBatches*>(node.op.get()) : nullptr;
+}
+
 const OpInfo& micro_batches_info() {
   static const OpInfo info = [] {
     OpInfo made = detail::make_op_info<Loop>("micro_batches");

@@ -19,6 +19,7 @@ struct MicroBatches {
 };
 
 const OpInfo& micro_batches_info();
+const MicroBatches* loop_of(const Node& node);  // null: the node is no loop
 std::shared_ptr<const void> make_micro_batches(MicroBatches loop);
 
 }  // namespace thalweg

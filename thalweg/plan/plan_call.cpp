@@ -77,13 +77,13 @@ void check_arguments(const PlanState& plan, const Tensors& arguments) {
 // Their values are part of the plan: no gradient could reach them.
 void check_constants(const PlanState& plan) {
   for (const auto* recorder : recorders())
-    for (const auto& constant : plan.traced.constants)
+    for (const auto& [id, shape] : plan.known_tensors)
       TW_CHECK(
-          failed_precondition, !recorder->tracks(constant.tensor), "function",
+          failed_precondition, !recorder->tracks(id), "function",
           "pass it to the function as an argument; if no gradient is wanted, capture tw::stop_gradient(x)",
           "function \"{}\" captured a tensor of shape {} that a tape watches: expected gradients through arguments "
           "and variables only",
-          plan.function, constant.tensor.shape());
+          plan.function, shape);
 }
 
 // A call under a tape keeps what its backward pass reads until that runs, which no rung of the ladder changes.

@@ -20,6 +20,7 @@ struct PlanState {
   Graph traced;
   Compiled compiled;
   std::vector<Trace::Touched> touched;
+  std::vector<Trace::Known> known_tensors;                // that the callable captured: see trace.h
   Scopes scopes = {};                                     // while it was traced
   SmallVector<int, 4> argument_sizes = {}, result_sizes;  // lengths of the lists among them
   std::atomic<bool> with_mask{false};                     // the last argument may be the mask of the buckets

@@ -55,13 +55,6 @@ struct Candidate {
 
 }  // namespace
 
-int Recomputation::values(const Graph& graph) const {
-  int count = 0;
-  for (std::size_t i = 0; i < again.size(); ++i)
-    if (again[i]) count += static_cast<int>(graph.nodes[i].outputs.size());
-  return count;
-}
-
 int find_boundary(const Graph& graph) {
   Graph settled = graph;
   const Boundary boundary = settle_outputs(settled);

@@ -7,9 +7,8 @@ namespace thalweg {
 
 // The nodes up to the moment of the largest memory (the forward pass), and which of them are run again after it.
 struct Recomputation {
-  int boundary = 0;                      // nodes [0, boundary) stand before that moment
-  std::vector<bool> again = {};          // by node
-  int values(const Graph& graph) const;  // that are computed again
+  int boundary = 0;              // nodes [0, boundary) stand before that moment
+  std::vector<bool> again = {};  // by node
 };
 
 // Runs the chosen nodes again, each right before the first node behind the boundary that needs what it makes. The same

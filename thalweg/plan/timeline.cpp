@@ -9,11 +9,6 @@
 namespace thalweg {
 namespace {
 
-// Null: the node is no loop.
-const MicroBatches* loop_of(const Node& node) {
-  return is_op(node, micro_batches_info()) ? static_cast<const MicroBatches*>(node.op.get()) : nullptr;
-}
-
 std::vector<std::int64_t> alive(const Compiled& compiled, bool workspaces) {
   std::vector<Interval> intervals;
   for (const auto& block : compiled.memory.blocks)

@@ -1,6 +1,7 @@
 #pragma once
 
 // Branches and loops as nodes; the nodes hold their code as bodies (body.h).
+#include "thalweg/core/function_ref.h"
 #include "thalweg/graph/control/body.h"
 
 namespace thalweg {
@@ -44,6 +45,9 @@ struct Scan {
   bool ys_begin_with_carry = false;  // the first ys are the carries after each step
 };
 Tensors apply_scan(Scan op, const TensorList& inputs);
+
+// A stored loop whose turns no derivative reads becomes a plain one: it then has no room for them.
+void forget_turns(Node& node, FunctionRef<bool(ValueId)> is_needed);
 
 // That bodies, attributes and inputs fit each other. Throws internal.
 void check(const Cond& op, Inputs in);

@@ -237,6 +237,16 @@ Gradients gradient(const WhileOp& op, const Kept& kept, const Tensors& dy, Needs
 
 TW_DEFINE_OP(while_loop, WhileOp)
 
+void forget_turns(Node& node, FunctionRef<bool(ValueId)> is_needed) {
+  if (node.info != &while_loop_info()) return;
+  const auto& op = *static_cast<const WhileOp*>(node.op.get());
+  if (!op.stored || std::any_of(node.outputs.begin() + op.variables(), node.outputs.end(), is_needed)) return;
+  WhileOp plain = op;
+  plain.stored = false;
+  node.outputs.resize(op.variables());
+  node.op = std::make_shared<const WhileOp>(std::move(plain));
+}
+
 TensorList detail::traced_while_loop(ListFunction cond, ListFunction body, const TensorList& vars,
                                      std::int64_t maximum) {
   TW_CHECK_USER(!vars.empty(), "while_loop", "pass what the condition depends on",
@@ -254,7 +264,9 @@ TensorList detail::traced_while_loop(ListFunction cond, ListFunction body, const
     return next;
   });
   TensorList inputs = vars;
-  WhileOp op{{condition.body, step.body, maximum, -1, -1, maximum >= 0 && !recorders().empty()}};
+  // Where one more axis fits; a derivative runs other loops again.
+  const bool may_store = std::ranges::all_of(vars, [](const Tensor& tensor) { return tensor.rank() < max_rank; });
+  WhileOp op{{condition.body, step.body, maximum, -1, -1, maximum >= 0 && may_store && !recorders().empty()}};
   const auto add_captures = [&](const TracedBody& traced) {
     const int random = traced.random < 0 ? -1 : traced.random + static_cast<int>(inputs.size());
     append(inputs, traced.captures);

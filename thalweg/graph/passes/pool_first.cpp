@@ -65,8 +65,8 @@ class Rewriter {
     const ValueId x = relu.inputs[0], y = relu.outputs[0];
     const auto readers = readers_of(y);
     if (!readers || (readers->pool_back < 0) != (readers->other < 0)) return;
-    if (readers->pool_back >= 0 && !are_gradients(view_.node(readers->pool_back), view_.node(readers->other))) return;
     const int pool = readers->pool, pool_back = readers->pool_back;
+    if (pool_back >= 0 && !are_gradients(view_.node(pool), view_.node(pool_back), view_.node(readers->other))) return;
     const ValueId largest = edits_.insert(pool, max_pool_info(), view_.node(pool).op, {x})[0];
     const ValueId result = edits_.insert(pool, *relu.info, relu.op, {largest})[0];
     edits_.replace(view_.node(pool).outputs[0], result);
@@ -76,8 +76,12 @@ class Rewriter {
     edits_.replace(outer.outputs[0], edits_.insert(pool_back, *inner.info, inner.op, {x, passed})[0]);
   }
 
-  bool are_gradients(const Node& inner, const Node& outer) const {
-    return is_relu_gradient(outer) && outer.inputs[1] == inner.outputs[0] && view_.has_one_reader(inner.outputs[0]);
+  // Whether the gradient of this pool, and not of one with other windows whose result nobody wants, is that of the
+  // relu.
+  bool are_gradients(const Node& pool, const Node& inner, const Node& outer) const {
+    const auto windows = [](const Node& node) { return fields::key(node.info->visit, node.op.get()); };
+    return windows(pool) == windows(inner) && is_relu_gradient(outer) && outer.inputs[1] == inner.outputs[0] &&
+           view_.has_one_reader(inner.outputs[0]);
   }
 
   void swap_bias(const Node& sum) {

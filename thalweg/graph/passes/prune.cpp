@@ -1,7 +1,9 @@
-// Drops the nodes that no result or update needs, and the constants and variables that are not read any more.
+// Drops the nodes that no result or update needs, and the constants and variables that are not read any more. Loops
+// keep their turns only for derivatives that are there.
 //   %2 = exp %0;  %3 = sin %0;  return %3     becomes     %3 = sin %0;  return %3
 #include <algorithm>
 
+#include "thalweg/graph/control/control.h"
 #include "thalweg/graph/passes/passes.h"
 
 namespace thalweg {
@@ -15,6 +17,7 @@ Graph prune(Graph graph) {
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     Node& node = graph.nodes[i];
     if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) continue;
+    forget_turns(node, is_needed);
     for (ValueId input : node.inputs) need(input);
     kept.push_back(std::move(node));
   }

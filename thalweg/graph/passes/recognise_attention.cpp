@@ -36,7 +36,8 @@ struct Match {
 
 class Recogniser {
  public:
-  explicit Recogniser(Graph graph) : graph_(std::move(graph)), view_(graph_), terms_(view_), edits_(graph_) {}
+  explicit Recogniser(Graph graph)
+      : graph_(std::move(graph)), view_(graph_), known_(known_values(graph_)), terms_(view_, known_), edits_(graph_) {}
 
   Graph run() {
     const Graph& graph = view_.graph();
@@ -174,7 +175,7 @@ class Recogniser {
       if (readers.size() != 1 || next.outputs.size() != 1) return -1;
       value = next.outputs[0];
     }
-    ScoreTerms terms(view_, from);
+    ScoreTerms terms(view_, known_, from);
     const Term& found = terms.of(value);
     if (!found.is(Term::Kind::scores) || std::abs(found.scale - scores.scale) > 1e-6 * std::abs(scores.scale))
       return -1;
@@ -370,6 +371,7 @@ class Recogniser {
 
   const Graph graph_;
   GraphView view_;
+  const std::vector<bool> known_;
   ScoreTerms terms_;
   Edits edits_;
 };

@@ -17,6 +17,8 @@ namespace {
 using Kind = Term::Kind;
 
 constexpr std::int64_t largest_known = std::int64_t{64} << 20;  // bytes
+constexpr int farthest = 256;              // steps that are looked back, as each takes some of the stack
+constexpr std::size_t most_literals = 64;  // of one choice: m & m has twice those of m
 
 Term number(double value) { return {.kind = Kind::number, .number = value}; }
 
@@ -60,6 +62,7 @@ Term join(Row row, const Term& x, const Term& z) {
   const auto is = [&](double yes) { return x.yes == yes && x.no == 1 - yes && z.yes == yes && z.no == 1 - yes; };
   const bool conjunction = (row == Row::logical_and || row == Row::multiply) && is(1);
   if (!conjunction && !(row == Row::logical_or && is(0))) return {};
+  if (x.literals.size() + z.literals.size() > most_literals) return {};
   Term result = choice(x.literals, x.yes, x.no);
   result.literals.insert(result.literals.end(), z.literals.begin(), z.literals.end());
   return result;
@@ -163,9 +166,32 @@ std::vector<double> numbers(const Tensor& tensor) { return cast(tensor, f64).to_
 
 }  // namespace
 
+std::vector<bool> known_values(const Graph& graph) {
+  std::vector<int> steps(graph.values.size(), -1);  // from constants to the value
+  const auto steps_to = [&](ValueId value) -> int& { return steps[static_cast<std::size_t>(value)]; };
+  const auto is_small = [&](ValueId value) { return graph.spec(value).bytes() <= largest_known; };
+  for (const auto& constant : graph.constants)
+    if (is_small(constant.value)) steps_to(constant.value) = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.outputs.size() != 1 || node.info->checks_values || !is_small(node.outputs[0])) continue;
+    if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return steps_to(input) < 0; }))
+      continue;
+    int before = 0;
+    for (ValueId input : node.inputs) before = std::max(before, steps_to(input));
+    if (before < farthest) steps_to(node.outputs[0]) = before + 1;
+  }
+  std::vector<bool> known(steps.size());
+  std::transform(steps.begin(), steps.end(), known.begin(), [](int count) { return count >= 0; });
+  return known;
+}
+
 const Term& ScoreTerms::of(ValueId value) {
+  static const Term unknown{};
   if (const auto at = terms_.find(value); at != terms_.end()) return at->second;
+  if (depth_ >= farthest) return unknown;
+  ++depth_;
   Term term = value == base_ ? Term{.kind = Kind::scores} : read(value);
+  --depth_;
   const Spec& spec = view_.graph().spec(value);
   // A boolean that is not seen through is a condition of its own.
   if (term.is(Kind::unknown) && spec.dtype == boolean) term = choice({{value, spec.shape}});
@@ -174,7 +200,7 @@ const Term& ScoreTerms::of(ValueId value) {
 }
 
 Term ScoreTerms::read(ValueId value) {
-  if (is_static(value)) return read_known(value);
+  if (known_values_[static_cast<std::size_t>(value)]) return read_known(value);
   const Node* node = view_.maker(value);
   if (!node || node->outputs.size() != 1) return {};
   if (base_ < 0 && is_op(*node, matmul_info())) return {.kind = Kind::scores};
@@ -216,18 +242,6 @@ Term ScoreTerms::read_reshape(const Node& node) {
   if (term.literals.size() != 1 || term.literals[0].shape != from) return {};
   term.literals[0].shape = to;
   return term;
-}
-
-bool ScoreTerms::is_static(ValueId value) {
-  if (const auto at = static_.find(value); at != static_.end()) return at->second;
-  const Node* node = view_.maker(value);
-  const bool small = view_.graph().spec(value).bytes() <= largest_known;
-  bool result = small && (node ? node->outputs.size() == 1 && !node->info->checks_values
-                               : view_.graph().constant(value) != nullptr);
-  if (result && node)
-    result = std::all_of(node->inputs.begin(), node->inputs.end(), [&](ValueId input) { return is_static(input); });
-  static_.emplace(value, result);
-  return result;
 }
 
 Tensor ScoreTerms::evaluate(ValueId value) {

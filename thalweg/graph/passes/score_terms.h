@@ -37,24 +37,28 @@ struct Term {
   bool is(Kind other) const { return kind == other; }
 };
 
+// For each value whether it is the same in each call, as it follows from constants in few steps.
+std::vector<bool> known_values(const Graph& graph);
+
 class ScoreTerms {
  public:
-  // Scores are values that follow from `base`; -1: from any product.
-  explicit ScoreTerms(const GraphView& view, ValueId base = -1) : view_(view), base_(base) {}
-  const Term& of(ValueId value);
+  // Scores are values that follow from `base`; -1: from any product. `known` are the known_values of the graph.
+  ScoreTerms(const GraphView& view, const std::vector<bool>& known, ValueId base = -1)
+      : view_(view), known_values_(known), base_(base) {}
+  const Term& of(ValueId value);  // unknown where too many steps lead to it
 
  private:
   Term read(ValueId value);
   Term read_program(const Program& program, const Node& node);
   Term read_reshape(const Node& node);
-  bool is_static(ValueId value);
   Tensor evaluate(ValueId value);
   Term read_known(ValueId value);
 
   const GraphView& view_;
+  const std::vector<bool>& known_values_;
   ValueId base_;
   std::unordered_map<ValueId, Term> terms_;
-  std::unordered_map<ValueId, bool> static_;
+  int depth_ = 0;  // of the value that is read
   std::unordered_map<ValueId, Tensor> known_;
 };
 
