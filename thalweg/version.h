@@ -3,7 +3,7 @@
 #include "thalweg/core/export.h"
 
 // Of the headers a program was compiled with; the build takes the project's version from here.
-#define THALWEG_VERSION "0.16.0"
+#define THALWEG_VERSION "0.17.0"
 
 namespace thalweg {
 
